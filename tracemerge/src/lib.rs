@@ -176,6 +176,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
                 command::dataset::add(&directory, &open_apps(apps, messages)?, machine, messages)
             })
         }
+        Subcommand::Dataset { command: DatasetCommand::Compact { quiet, directory } } => {
+            Signals::take();
+            run_and_report(quiet, |messages| command::dataset::compact(&directory, messages))
+        }
         Subcommand::On { quiet, pid } => {
             run_and_report(quiet, |messages| command::switch::switch(pid, true, messages))
         }

@@ -313,6 +313,7 @@ Examples:
   tracemerge dataset add traces.set ./app        all runs of ./app
   tracemerge dataset add traces.set /var/traces  all traces in a directory
   tracemerge dataset add --machine web-01 traces.set copied/web-01
+  tracemerge dataset compact traces.set          few large files from many small ones
 
 A data set is a directory of tables in Apache Parquet, in folders by day and machine:
   traces.set/records/day=2026-11-18/machine=web-01/0000002a-812-0.parquet
@@ -325,9 +326,9 @@ finished lies beside the set, never in it, and the next command completes or del
 The sets of many machines are put together by copying their files into one directory.
 
 Exit status:
-  0  all runs are in the set
+  0  all runs are in the set; or the small files are put together
   1  all that could be read is; some traces are damaged or incomplete
-  2  nothing was added";
+  2  nothing was added; or a file of the set cannot be read or written";
 
 const COMPLETIONS_HELP: &str = "\
 Examples:
@@ -580,6 +581,16 @@ pub(crate) enum DatasetCommand {
         /// The applications: paths of executables, or directories with traces
         #[arg(value_name = "APP", required = true)]
         apps: Vec<PathBuf>,
+    },
+    /// Put small files together: those of days that are over, and of days with more than 100 files
+    #[command(after_long_help = DATASET_HELP)]
+    Compact {
+        /// Print nothing if all is well
+        #[arg(short, long)]
+        quiet: bool,
+        /// The directory of the set
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
     },
 }
 

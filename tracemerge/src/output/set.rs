@@ -124,6 +124,32 @@ impl Set {
         Ok(set)
     }
 
+    /// Returns whether there is a directory of the set.
+    #[must_use]
+    pub(crate) fn exists(&self) -> bool {
+        self.around.look(&self.name).is_ok_and(|found| found.is_some())
+    }
+
+    /// Returns the days and machines of a table, in order.
+    ///
+    /// # Errors
+    /// A folder cannot be read.
+    pub(crate) fn folders(&self, table: &str) -> io::Result<Vec<(String, String)>> {
+        let of_set = self.around.open_directory(&self.name)?;
+        let of_table = match of_set.open_directory(table.as_ref()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            opened => opened?,
+        };
+        let mut found = Vec::new();
+        for day in plain_names(&of_table, DAY, Kind::Directory)? {
+            let of_day = of_table.open_directory(format!("{DAY}{day}").as_ref())?;
+            let machines = plain_names(&of_day, MACHINE, Kind::Directory)?.into_iter();
+            found.extend(machines.map(|machine| (day.clone(), machine)));
+        }
+        found.sort();
+        Ok(found)
+    }
+
     /// Begins a staging directory beside the set.
     ///
     /// # Errors
@@ -180,6 +206,14 @@ impl Staged {
         Ok(Staged { names, directory, _mark: mark, temporary })
     }
 
+    /// Makes another file.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub(crate) fn create(&self, name: &str) -> io::Result<File> {
+        self.directory.create(name.as_ref(), false)
+    }
+
     /// Opens a file for reading.
     ///
     /// # Errors
@@ -200,6 +234,18 @@ impl Locked<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             read => read.map(Some),
         }
+    }
+
+    /// Returns the names of the files in the folder of a file, in order.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub(crate) fn names(&self, place: &FilePlace) -> io::Result<Vec<String>> {
+        let Some(folder) = self.folder(place)? else { return Ok(Vec::new()) };
+        let mut names = plain_names(&folder, "", Kind::File)?;
+        names.retain(|name| name.ends_with(".parquet"));
+        names.sort();
+        Ok(names)
     }
 
     /// Opens the folder of a file; `None` if there is none.
@@ -233,7 +279,8 @@ impl Locked<'_> {
         Ok(folder)
     }
 
-    /// Renames staged files into the set, and then deletes the files `removed` of the set. Each is a name and a place.
+    /// Renames staged files into the set, each a name and a place, and then deletes the files `removed` of the set, if
+    /// they are not among the new ones.
     ///
     /// # Errors
     /// A file cannot be renamed. The next writer tries again.
@@ -245,6 +292,8 @@ impl Locked<'_> {
     ) -> io::Result<()> {
         let mut text = format!("set {}\n", hex_of(&self.set.name));
         added.iter().for_each(|(name, place)| text += &format!("add {name} {}\n", place.words()));
+        let removed: Vec<FilePlace> =
+            removed.iter().filter(|old| added.iter().all(|(_, place)| place != *old)).cloned().collect();
         removed.iter().for_each(|place| text += &format!("remove {}\n", place.words()));
         text += END;
         text.push('\n');
@@ -253,7 +302,7 @@ impl Locked<'_> {
         let mut journal = staged.directory.create(JOURNAL.as_ref(), false)?;
         journal.write_all(text.as_bytes())?;
         drop(journal);
-        let changed = self.apply(&staged.directory, added, removed);
+        let changed = self.apply(&staged.directory, added, &removed);
         if changed.is_err() {
             staged.temporary.keep();
         }
@@ -332,6 +381,18 @@ impl Locked<'_> {
             }
         }
     }
+}
+
+/// Returns the plain words after `prefix` in the names of the entries of one kind.
+fn plain_names(directory: &Directory, prefix: &str, kind: Kind) -> io::Result<Vec<String>> {
+    let names = directory.names()?.into_iter();
+    let is_of_kind = |name: &OsString| {
+        directory.look(name).is_ok_and(|found| found.is_some_and(|found| found.kind == kind))
+    };
+    let names = names.filter(is_of_kind).filter_map(|name| name.into_string().ok());
+    Ok(names
+        .filter_map(|name| Some(name.strip_prefix(prefix).filter(|word| is_plain(word))?.to_owned()))
+        .collect())
 }
 
 /// The journal of a killed writer.

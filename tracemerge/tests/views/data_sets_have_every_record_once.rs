@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use trace_format::line::Ticks;
 use trace_format::meta::{ClockKind, Run};
+use trace_format::wall::Wall;
 
 use crate::support::{Place, everything, file, header, line, optional_readers, run};
 
@@ -57,13 +58,26 @@ fn rows(path: &Path) -> Vec<Map<String, Value>> {
         .collect()
 }
 
-/// Returns the rows of a table. Checks that each is in the folder of its day and machine, and that those of a file are
-/// in order.
+/// Returns the runs that a file lists in its metadata.
+fn listed_runs(path: &Path) -> BTreeSet<String> {
+    let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    let keys = reader.metadata().file_metadata().key_value_metadata().unwrap().iter();
+    let runs = keys.filter(|pair| pair.key == "tracer.run").filter_map(|pair| pair.value.clone());
+    runs.flat_map(|runs| runs.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// Returns the rows of a table. Checks that each is in the folder of its day and machine, that its file lists its run,
+/// and that those of a file are in order.
 fn rows_of_table(set: &Path, table: &str, time: &str) -> Vec<Map<String, Value>> {
     let mut all = Vec::new();
     for name in files(&set.join(table)) {
-        let rows = rows(&set.join(table).join(&name));
+        let path = set.join(table).join(&name);
+        let (rows, listed) = (rows(&path), listed_runs(&path));
+        let is_compacted = name.contains("/compact-");
         assert!(!rows.is_empty(), "{name}");
+        let found: BTreeSet<String> =
+            rows.iter().map(|row| row["run"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(found, listed, "{name}");
         for row in &rows {
             let folders: Vec<&str> = name.split('/').collect();
             let days = row[time].as_i64().unwrap() / DAY;
@@ -71,10 +85,14 @@ fn rows_of_table(set: &Path, table: &str, time: &str) -> Vec<Map<String, Value>>
             assert_eq!(folders[0], format!("day={date}"), "{name}");
             assert_eq!(folders[1], format!("machine={}", row["host"].as_str().unwrap()), "{name}");
             let run = row["run"].as_str().unwrap();
-            assert!(folders[2].strip_prefix(run).is_some_and(|rest| rest.starts_with('-')), "{name}: {run}");
+            let has_own = folders[2].strip_prefix(run).is_some_and(|rest| rest.starts_with('-'));
+            assert!(is_compacted || has_own, "{name}: {run}");
         }
         if table == "records" {
-            let order = |row: &Map<String, Value>| row["ticks"].as_i64().unwrap();
+            let key = |row: &Map<String, Value>, key: &str| row[key].as_i64().unwrap();
+            let order = |row: &Map<String, Value>| {
+                (if is_compacted { key(row, "wall") } else { 0 }, key(row, "ticks"))
+            };
             assert!(rows.is_sorted_by_key(order), "{name}");
         }
         all.extend(rows);
@@ -144,15 +162,21 @@ fn the_rows_of_a_set_are_those_of_json_lines() {
     let said: BTreeMap<String, i64> =
         runs.map(|row| (row["run"].to_string(), row["records"].as_i64().unwrap())).collect();
     assert_eq!(said, counts);
-    let Some(readers) = optional_readers() else { return };
     let query = "select count(*), count(distinct machine), min(typeof(wall)), min(typeof(pid)), min(typeof(host)) from \
                  'set/records/**/*.parquet' where day > '2000-01-01'";
+    if let Some(rows) = asked(&all.place, query) {
+        assert_eq!(rows, json!([[found.len(), 1, "TIMESTAMP WITH TIME ZONE", "BIGINT", "VARCHAR"]]));
+    }
+}
+
+/// Returns the rows of a query of DuckDB; `None` if it is not there.
+fn asked(place: &Place, query: &str) -> Option<Value> {
+    let readers = optional_readers()?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers/query.py");
     let mut python = std::process::Command::new(readers.join("python/bin/python"));
-    let output = python.current_dir(all.place.path("")).arg(script).arg(query).output().unwrap();
+    let output = python.current_dir(place.path("")).arg(script).arg(query).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(rows, json!([[found.len(), 1, "TIMESTAMP WITH TIME ZONE", "BIGINT", "VARCHAR"]]));
+    Some(serde_json::from_slice(&output.stdout).unwrap())
 }
 
 #[test]
@@ -404,6 +428,129 @@ fn a_run_that_has_not_grown_adds_nothing_and_one_that_has_replaces_its_rows() {
     assert_eq!(place.names(), [".set.lock", "app.trace.11", "app.trace.9", "set"]);
 }
 
+/// Returns the rows of all tables, in an order of their own.
+fn all_rows(set: &Path) -> Vec<String> {
+    let tables =
+        [("records", "wall"), ("values", "wall"), ("calls", "begin"), ("spans", "begin"), ("waits", "begin")];
+    let mut all: Vec<String> = [("losses", "wall"), ("clocks", "wall"), ("runs", "begin")]
+        .into_iter()
+        .chain(tables)
+        .flat_map(|(table, time)| {
+            let rows = rows_of_table(set, table, time).into_iter();
+            rows.map(move |row| format!("{table} {}", Value::Object(row)))
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+fn compact(place: &Place) -> crate::support::Ran {
+    place.merge(["dataset", "compact", "set"])
+}
+
+#[cfg(unix)]
+#[test]
+fn small_files_are_put_together_and_a_run_that_grows_is_there_once() {
+    let place = Place::new();
+    for number in 1..=200 {
+        let ticks = [u64::from(number) + 1, u64::from(number) + 5];
+        place.write(format!("app.trace.{number}"), file(&run(number, number.into()), number.into(), &ticks));
+    }
+    let set = place.path("set");
+    assert_eq!(compact(&place).status, Some(2), "there is no set");
+    assert!(add(&place, &["app"]).err.contains("added 200 runs"));
+    let before = all_rows(&set);
+    assert_eq!(files(&set).len(), 400);
+    let ran = compact(&place);
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    let compacted = identities(&set);
+    assert_eq!(compacted.len(), 2, "{compacted:?}");
+    assert_eq!(all_rows(&set), before);
+    let ran = compact(&place);
+    assert!(ran.err.contains("put 0 files"), "{}", ran.err);
+    assert_eq!(identities(&set), compacted);
+    let ran = add(&place, &["app"]);
+    assert!(ran.err.contains("added 0 runs") && ran.err.contains("it has 200 runs already"), "{}", ran.err);
+    assert_eq!(identities(&set), compacted);
+    // A run that has grown is written again, and leaves the other files.
+    place.write("app.trace.7", file(&run(7, 7), 7, &[8, 12, 20]));
+    let ran = add(&place, &["app"]);
+    assert!(ran.err.contains("added 1 run to "), "{}", ran.err);
+    assert_eq!(files(&set).len(), 4);
+    let grown = all_rows(&set);
+    assert_eq!(grown.len(), before.len() + 1);
+    let of_others = |rows: &[String]| -> Vec<String> {
+        rows.iter().filter(|row| !row.contains("\"run\":\"00000070-7\"")).cloned().collect()
+    };
+    assert_eq!(of_others(&grown), of_others(&before));
+    assert_eq!(compact(&place).status, Some(0));
+    assert_eq!((files(&set).len(), &all_rows(&set)), (2, &grown));
+    assert!(add(&place, &["app"]).err.contains("added 0 runs"));
+    let query = "select count(*), count(distinct run) from 'set/records/**/*.parquet'";
+    if let Some(rows) = asked(&place, query) {
+        let records = grown.iter().filter(|row| row.starts_with("records")).count();
+        assert_eq!(rows, json!([[records, 200]]));
+    }
+    assert!(place.names().iter().all(|name| !name.starts_with(".tracemerge")), "{:?}", place.names());
+}
+
+#[test]
+fn every_table_is_the_same_after_small_files_are_put_together() {
+    let all = everything(5_000);
+    add(&all.place, &["app"]);
+    let set = all.place.path("set");
+    let before = all_rows(&set);
+    let number = files(&set).len();
+    let ran = compact(&all.place);
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    assert!(files(&set).len() < number, "{number}");
+    assert_eq!(all_rows(&set), before);
+}
+
+#[test]
+fn a_day_that_is_not_over_is_left_unless_it_has_many_files() {
+    let place = Place::new();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let tomorrow = Wall(now.as_nanos() as u64 + 86_400_000_000_000);
+    let write = |number: u32| {
+        let of_run = Run { wall: tomorrow, ..run(number, 1) };
+        place.write(format!("app.trace.{number}"), file(&of_run, number.into(), &[2]));
+    };
+    (1..=3).for_each(write);
+    add(&place, &["app"]);
+    let set = place.path("set");
+    assert_eq!((compact(&place).status, files(&set).len()), (Some(0), 6));
+    (4..=110).for_each(write);
+    add(&place, &["app"]);
+    assert_eq!(compact(&place).status, Some(0));
+    let of_records = files(&set.join("records")).len();
+    assert!(of_records < 50, "{of_records}");
+    assert_eq!(messages(&set).len(), 110);
+}
+
+#[test]
+fn a_set_of_an_earlier_version_is_read_and_one_of_a_later_version_is_refused() {
+    let place = Place::new();
+    place.write("app.trace.9", file(&run(5, 1), 9, &[3, 7]));
+    add(&place, &["app"]);
+    let set = place.path("set/runs");
+    let path = set.join(files(&set).first().unwrap());
+    let bytes = fs::read(&path).unwrap();
+    let key = b"tracer.schema";
+    let at = bytes.windows(key.len()).position(|window| window == key).unwrap() + key.len();
+    // The value is a text of one byte, behind its type and its length.
+    assert_eq!((bytes[at + 1], bytes[at + 2]), (1, b'1'));
+    for (version, text) in [(b'0', "added 0 runs"), (b'2', "its schema has version 2")] {
+        let mut other = bytes.clone();
+        other[at + 2] = version;
+        fs::write(&path, &other).unwrap();
+        let ran = add(&place, &["app"]);
+        assert!(ran.err.contains(text), "{}", ran.err);
+        assert_eq!(ran.status, Some(if version == b'0' { 0 } else { 2 }), "{}", ran.err);
+        assert_eq!(fs::read(&path).unwrap(), other);
+    }
+}
+
 #[test]
 fn a_run_over_midnight_has_a_file_in_each_day() {
     let place = Place::new();
@@ -466,6 +613,12 @@ fn runs_added_by_killed_writers(runs: u32, kills: u32) {
         command.stdin(Stdio::null()).stderr(Stdio::null());
         command
     };
+    let compactor = || {
+        let mut command = place.command();
+        command.args(["dataset", "compact", "-q", "set"]);
+        command.stdin(Stdio::null()).stderr(Stdio::null());
+        command
+    };
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = move || {
         state ^= state << 13;
@@ -474,7 +627,8 @@ fn runs_added_by_killed_writers(runs: u32, kills: u32) {
         state
     };
     for _ in 0..kills {
-        let mut writers: Vec<_> = (0..4).map(|folder| writer(folder).spawn().unwrap()).collect();
+        let mut writers = vec![compactor().spawn().unwrap()];
+        writers.extend((0..4).map(|folder| writer(folder).spawn().unwrap()));
         for writer in &mut writers {
             std::thread::sleep(Duration::from_micros(random() % 60_000));
             writer.kill().unwrap();
@@ -482,7 +636,11 @@ fn runs_added_by_killed_writers(runs: u32, kills: u32) {
         }
     }
     let mut last: Vec<_> = (0..4).map(|folder| writer(folder).spawn().unwrap()).collect();
+    let mut compacting = compactor().spawn().unwrap();
     assert!(last.iter_mut().all(|writer| writer.wait().unwrap().code() < Some(2)));
+    compacting.wait().unwrap();
+    assert_eq!(messages(&place.path("set")), expected);
+    assert!(compactor().status().unwrap().success());
     assert_eq!(messages(&place.path("set")), expected);
     assert_eq!(rows_of_table(&place.path("set"), "runs", "begin").len(), runs as usize);
     let beside: Vec<String> = place.names().into_iter().filter(|name| !name.starts_with("traces")).collect();

@@ -1,6 +1,6 @@
 //! The addition of runs to a data set.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use trace_format::meta::Run;
 
+use crate::command::dataset::files::{compacted, is_of_several, key_of, metadata_of, named, runs_of};
 use crate::command::merge::write_chosen;
 use crate::find::app::App;
 use crate::find::choose::{Choice, Chosen};
@@ -17,8 +18,9 @@ use crate::os::sys::machine_name;
 use crate::output::set::{FilePlace, Locked, Set, Staged, is_plain};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown};
-use crate::view::export::parquet::dataset::{DatasetLayout, RUNS, TABLES, date_of};
-use crate::view::export::parquet::footer::keys_of;
+use crate::view::export::parquet::dataset::{DatasetLayout, RUNS, TABLES, TableName, date_of};
+use crate::view::export::parquet::footer::{keys, open};
+use crate::view::export::parquet::rewrite::rewrite;
 use crate::view::export::parquet::schema::{FILES_KEY, LAST_KEY, STATE_KEY, VERSION};
 use crate::view::export::parquet::subjects::name_of_run;
 use crate::view::request::Request;
@@ -35,15 +37,21 @@ struct KnownRun {
 }
 
 impl KnownRun {
-    /// Reads the metadata of a run's file in the table of runs.
-    fn read(file: File) -> io::Result<KnownRun> {
-        let keys: HashMap<String, String> = keys_of(file)?;
-        let text = |key: &str| keys.get(key).map_or("", |value| &value[..]);
-        Ok(KnownRun {
+    /// Reads what the metadata of a file in the table of runs say about this run; `None` if its rows are not there.
+    fn read(file: File, run: &str) -> io::Result<Option<KnownRun>> {
+        let keys: HashMap<String, String> = keys(&open(file)?);
+        if !runs_of(&keys).any(|known| known == run) {
+            return Ok(None);
+        }
+        let text = |key: &str| {
+            let of_run = if is_of_several(&keys) { keys.get(&key_of(key, run)) } else { keys.get(key) };
+            of_run.map_or("", |value| &value[..])
+        };
+        Ok(Some(KnownRun {
             state: text(STATE_KEY).to_owned(),
             last: text(LAST_KEY).parse().unwrap_or(0),
             files: text(FILES_KEY).split(' ').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
-        })
+        }))
     }
 }
 
@@ -190,28 +198,75 @@ impl NewRun<'_> {
             return Ok(Added::Not);
         }
         let staged = Staged::of(folder).map_err(failed)?;
-        let added: Vec<(String, FilePlace)> =
+        let mut added: Vec<(String, FilePlace)> =
             staged.names.iter().filter_map(|name| Some((name.clone(), self.place(name)?))).collect();
         let in_runs = self.place_in_runs();
         let Some((name, _)) = added.iter().find(|(_, place)| *place == in_runs) else {
             messages.warn(format_args!("run {} is not added: its tables are incomplete", self.name()));
             return Ok(Added::Not);
         };
-        let new = staged.read(name).and_then(KnownRun::read).map_err(failed)?;
+        let new = staged.read(name).and_then(|file| KnownRun::read(file, &self.name())).map_err(failed)?;
+        let new = new.unwrap_or_default();
         let locked = set.lock(Some(&staged)).map_err(failed)?;
         let known = self.known(&locked).map_err(failed)?.unwrap_or_default();
         // Another writer may have been faster, and may have read more.
         if known.state == state || known.last > new.last {
             return Ok(Added::Before);
         }
-        let old = known.files.iter().filter_map(|name| self.place(name));
-        let removed: Vec<FilePlace> = old.filter(|old| added.iter().all(|(_, place)| place != old)).collect();
+        let old: Vec<FilePlace> = known.files.iter().filter_map(|name| self.place(name)).collect();
+        let (rewritten, mut removed) = self.without(&old, &staged, &locked).map_err(failed)?;
+        removed.extend(old);
+        added.extend(rewritten);
         locked.change(staged, &added, &removed).map_err(failed)?;
         Ok(Added::Now)
     }
 
     /// Returns the state in which the set has the run.
     fn known(&self, locked: &Locked<'_>) -> io::Result<Option<KnownRun>> {
-        locked.read(&self.place_in_runs())?.map(KnownRun::read).transpose()
+        let place = self.place_in_runs();
+        let read = |file| KnownRun::read(file, &self.name()).map_err(|error| named(&place, &error));
+        let own = locked.read(&place)?.map(read).transpose()?.flatten();
+        if own.is_some() {
+            return Ok(own);
+        }
+        for place in compacted(&place, locked)? {
+            let Some(file) = locked.read(&place)? else { continue };
+            if let Some(known) = KnownRun::read(file, &self.name()).map_err(|error| named(&place, &error))? {
+                return Ok(Some(known));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes the files of several runs in the folders of the files `old`, and in that of the run, without the rows of
+    /// the run. Returns the new files, and the places of those that would be empty.
+    fn without(
+        &self,
+        old: &[FilePlace],
+        staged: &Staged,
+        locked: &Locked<'_>,
+    ) -> io::Result<(Vec<(String, FilePlace)>, Vec<FilePlace>)> {
+        let (mut rewritten, mut removed) = (Vec::new(), Vec::new());
+        let in_runs = self.place_in_runs();
+        let folder = |place: &FilePlace| FilePlace { name: String::new(), ..place.clone() };
+        let folders: BTreeSet<FilePlace> = old.iter().chain([&in_runs]).map(folder).collect();
+        for place in
+            folders.iter().map(|folder| compacted(folder, locked)).collect::<io::Result<Vec<_>>>()?.concat()
+        {
+            let Some((file, table)) = locked.read(&place)?.zip(TableName::named(&place.table)) else {
+                continue;
+            };
+            let keys = keys(&open(file.try_clone()?).map_err(|error| named(&place, &error))?);
+            if !runs_of(&keys).any(|run| run == self.name()) {
+                continue;
+            }
+            let others: Vec<&str> = runs_of(&keys).filter(|run| *run != self.name()).collect();
+            let name = format!("rewritten.{}", rewritten.len());
+            let out = staged.create(&name)?;
+            let rows = rewrite(table, vec![file], Some(&self.name()), &metadata_of(&others, &[&keys]), out)
+                .map_err(|error| named(&place, &error))?;
+            if rows == 0 { removed.push(place) } else { rewritten.push((name, place)) }
+        }
+        Ok((rewritten, removed))
     }
 }

@@ -1,4 +1,5 @@
-//! Data sets: tables in Parquet for the runs of any number of machines. [`add()`] puts runs into one.
+//! Data sets: tables in Parquet for the runs of any number of machines. [`add()`] puts runs into one, and [`compact()`]
+//! makes few large files of many small ones.
 //!
 //! Each run is merged for itself, so that its rows do not depend on the runs with which it is added. Its files are
 //! written beside the set ([`crate::output::set`]) and become part of it in one change, which replaces the files that
@@ -7,6 +8,10 @@
 
 #[cfg(feature = "parquet")]
 mod add;
+#[cfg(feature = "parquet")]
+mod compact;
+#[cfg(feature = "parquet")]
+mod files;
 
 use std::path::Path;
 
@@ -28,6 +33,24 @@ pub(crate) fn add(
     add::add(path, apps, machine, messages)
 }
 
+/// Puts the small files of the set at `path` together.
+///
+/// # Errors
+/// If there is no set, or if it cannot be written.
+#[cfg(feature = "parquet")]
+pub(crate) fn compact(path: &Path, messages: &mut Messages) -> Result<(), Error> {
+    compact::compact(path, messages)
+}
+
+/// Returns the error that this command was built without the format.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "parquet"))]
+pub(crate) fn compact(_path: &Path, _messages: &mut Messages) -> Result<(), Error> {
+    Err(without_parquet())
+}
+
 /// Returns the error that this command was built without the format.
 ///
 /// # Errors
@@ -39,7 +62,13 @@ pub(crate) fn add(
     _machine: Option<String>,
     _messages: &mut Messages,
 ) -> Result<(), Error> {
-    Err(Error::plain(
+    Err(without_parquet())
+}
+
+/// Returns the error that this command was built without the format.
+#[cfg(not(feature = "parquet"))]
+pub(crate) fn without_parquet() -> Error {
+    Error::plain(
         "this tracemerge was built without parquet: in a checkout, cargo install --path tracemerge --features parquet",
-    ))
+    )
 }

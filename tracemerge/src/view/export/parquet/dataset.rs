@@ -37,9 +37,9 @@ use crate::view::threads::{Thread, TimeScale};
 use crate::view::values::Value;
 
 /// The greatest number of rows of a file.
-const MAX_ROWS: u64 = 1 << 22;
+pub(crate) const MAX_ROWS: u64 = 1 << 22;
 /// The number of bytes after which a file ends.
-const MAX_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_BYTES: u64 = 256 << 20;
 /// The microseconds of a day.
 const DAY: u64 = 24 * 60 * 60 * 1_000_000;
 
@@ -76,13 +76,13 @@ impl Layout for DatasetLayout {
 
 /// The name of the table of runs.
 pub(crate) const RUNS: &str = "runs";
-/// The names of all tables.
+/// The names of all tables, in the order of [`TableName`].
 pub(crate) const TABLES: [&str; 8] =
     ["records", "values", "calls", "spans", "waits", "losses", "clocks", RUNS];
 
 /// The tables of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TableName {
+pub(crate) enum TableName {
     Records,
     Values,
     Calls,
@@ -94,20 +94,44 @@ enum TableName {
 }
 
 impl TableName {
-    fn name(self) -> &'static str {
+    /// All tables.
+    pub(crate) const ALL: [TableName; 8] = [
+        TableName::Records,
+        TableName::Values,
+        TableName::Calls,
+        TableName::Spans,
+        TableName::Waits,
+        TableName::Losses,
+        TableName::Clocks,
+        TableName::Runs,
+    ];
+
+    /// Returns the table with this name.
+    #[must_use]
+    pub(crate) fn named(name: &str) -> Option<TableName> {
+        TableName::ALL.into_iter().find(|table| table.name() == name)
+    }
+
+    /// Returns the name, which is that of the table's folder.
+    #[must_use]
+    pub(crate) fn name(self) -> &'static str {
+        TABLES[self as usize]
+    }
+
+    /// Returns the columns by which the rows of a file are in order.
+    #[must_use]
+    pub(crate) fn order(self) -> [&'static str; 2] {
         match self {
-            TableName::Records => "records",
-            TableName::Values => "values",
-            TableName::Calls => "calls",
-            TableName::Spans => "spans",
-            TableName::Waits => "waits",
-            TableName::Losses => "losses",
-            TableName::Clocks => "clocks",
-            TableName::Runs => RUNS,
+            TableName::Records | TableName::Losses | TableName::Clocks => ["wall", "ticks"],
+            TableName::Values => ["wall", "record"],
+            // A row is written when its time ends.
+            TableName::Calls | TableName::Spans | TableName::Waits | TableName::Runs => ["end", "begin"],
         }
     }
 
-    fn columns(self) -> &'static [ColumnSpec] {
+    /// Returns the columns.
+    #[must_use]
+    pub(crate) fn columns(self) -> &'static [ColumnSpec] {
         match self {
             TableName::Records => &DATASET_RECORDS,
             TableName::Values => &DATASET_VALUES,

@@ -6,6 +6,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
+use super::schema::{VERSION, VERSION_KEY};
+
 /// The last bytes of a file: the length of the metadata, and a mark.
 const TAIL: u64 = 8;
 /// The mark.
@@ -13,12 +15,12 @@ const MARK: &[u8] = b"PAR1";
 /// The greatest length of metadata that are read, in bytes.
 const MAX_METADATA: u64 = 64 << 20;
 
-/// Reads the keys and values that the writer of a file has put into its metadata.
+/// Opens a file whose length and version are checked.
 ///
 /// # Errors
-/// The file is not in Parquet, or cannot be read.
-pub(crate) fn keys_of(mut file: File) -> io::Result<HashMap<String, String>> {
-    let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
+/// The file is not in Parquet, cannot be read, or is of a later version of this program.
+pub(crate) fn open(mut file: File) -> io::Result<SerializedFileReader<File>> {
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let length = file.metadata()?.len();
     let mut tail = [0; TAIL as usize];
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
@@ -26,10 +28,22 @@ pub(crate) fn keys_of(mut file: File) -> io::Result<HashMap<String, String>> {
     let (size, mark) = tail.split_at(TAIL as usize - MARK.len());
     let size = size.try_into().map_or(u64::MAX, |size| u32::from_le_bytes(size).into());
     if mark != MARK || size > MAX_METADATA.min(length) {
-        return Err(invalid("it is not a whole file in Parquet"));
+        return Err(invalid("it is not a whole file in Parquet".to_owned()));
     }
     let reader = SerializedFileReader::new(file).map_err(io::Error::other)?;
-    let keys = reader.metadata().file_metadata().key_value_metadata();
+    let version = keys(&reader).remove(VERSION_KEY).unwrap_or_default();
+    if version.parse::<u32>().is_ok_and(|version| version > VERSION) {
+        return Err(invalid(format!(
+            "its schema has version {version}, and this tracemerge knows {VERSION} and earlier ones: install a later one"
+        )));
+    }
+    Ok(reader)
+}
+
+/// Returns the keys and values that the writer of a file has put into its metadata.
+#[must_use]
+pub(crate) fn keys(of: &SerializedFileReader<File>) -> HashMap<String, String> {
+    let keys = of.metadata().file_metadata().key_value_metadata();
     let pairs = keys.into_iter().flatten().map(|pair| (pair.key.clone(), pair.value.clone()));
-    Ok(pairs.map(|(key, value)| (key, value.unwrap_or_default())).collect())
+    pairs.map(|(key, value)| (key, value.unwrap_or_default())).collect()
 }

@@ -9,6 +9,8 @@ pub(crate) mod footer;
 #[cfg(feature = "parquet")]
 mod hybrid;
 #[cfg(feature = "parquet")]
+pub(crate) mod rewrite;
+#[cfg(feature = "parquet")]
 pub(crate) mod schema;
 #[cfg(feature = "parquet")]
 pub(crate) mod subjects;

@@ -14,7 +14,8 @@ pub(crate) const VERSION_KEY: &str = "tracer.schema";
 
 /// The keys of a file's metadata in a data set: the run, or the runs, whose rows it has, separated by spaces.
 pub(crate) const RUN_KEY: &str = "tracer.run";
-/// In the table of runs: the state of the run's traces when it was added.
+/// In the table of runs: the state of the run's traces when it was added. In a file of several runs, this and the
+/// following keys end with a dot and the name of the run.
 pub(crate) const STATE_KEY: &str = "tracer.state";
 /// In the table of runs: the ticks of the run's last record.
 pub(crate) const LAST_KEY: &str = "tracer.last";

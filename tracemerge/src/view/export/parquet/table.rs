@@ -19,7 +19,7 @@ use crate::view::values::Value;
 
 /// The number of rows of a row group, unless the memory limit ends it earlier. Readers read row groups in
 /// parallel.
-const ROWS: usize = 1 << 17;
+pub(super) const ROWS: usize = 1 << 17;
 /// The number of texts of a row.
 const TEXTS: usize = 2;
 /// The memory that a number of a row takes, in bytes.
@@ -168,8 +168,7 @@ impl Table {
     /// # Errors
     /// Returns an error if two columns have the same name.
     pub(super) fn new(of: &[ColumnSpec], metadata: &[(&str, String)]) -> Result<Table> {
-        let fields: Result<Vec<_>> = of.iter().map(|column| Ok(Arc::new(schema(column)?))).collect();
-        let schema = Schema::group_type_builder("records").with_fields(fields?).build()?;
+        let schema = schema_of(of)?;
         let properties = Arc::new(properties(of, metadata)?);
         let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), properties)?;
         let sources: Vec<Source> = of.iter().map(|column| column.source).collect();
@@ -367,8 +366,22 @@ fn write_integers(values: &mut Vec<i64>, writer: &mut ColumnWriter<'_>) -> Resul
 }
 
 /// Returns the error for values whose type is not that of their column.
-fn wrong_type() -> ParquetError {
-    ParquetError::General("the values have another type than their column".to_owned())
+pub(super) fn wrong_type() -> ParquetError {
+    damaged("the values have another type than their column")
+}
+
+/// Returns the error for a file that is not as it must be.
+pub(super) fn damaged(why: &str) -> ParquetError {
+    ParquetError::General(why.to_owned())
+}
+
+/// Returns the schema of a table with these columns.
+///
+/// # Errors
+/// Two columns have the same name.
+pub(super) fn schema_of(of: &[ColumnSpec]) -> Result<Schema> {
+    let fields: Result<Vec<_>> = of.iter().map(|column| Ok(Arc::new(schema(column)?))).collect();
+    Schema::group_type_builder("records").with_fields(fields?).build()
 }
 
 fn schema(column: &ColumnSpec) -> Result<Schema> {
@@ -392,12 +405,15 @@ fn schema(column: &ColumnSpec) -> Result<Schema> {
         .build()
 }
 
-/// Returns the settings for the columns that the crate encodes: integers by their differences or by a dictionary,
-/// everything else plain; compressed.
-fn properties(of: &[ColumnSpec], metadata: &[(&str, String)]) -> Result<WriterProperties> {
-    let version = [(VERSION_KEY, VERSION.to_string())];
-    let metadata = version.iter().chain(metadata);
-    let metadata = metadata.map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone())).collect();
+/// Returns the settings for the columns that the crate encodes: integers by their differences or by a dictionary, values
+/// that rows share by a dictionary, everything else plain; compressed.
+pub(super) fn properties<K: AsRef<str>>(
+    of: &[ColumnSpec],
+    metadata: &[(K, String)],
+) -> Result<WriterProperties> {
+    let pair = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
+    let further = metadata.iter().map(|(key, value)| pair(key.as_ref(), value));
+    let metadata = std::iter::once(pair(VERSION_KEY, &VERSION.to_string())).chain(further).collect();
     let builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(format!("tracemerge {}", env!("CARGO_PKG_VERSION")))
@@ -411,6 +427,9 @@ fn properties(of: &[ColumnSpec], metadata: &[(&str, String)]) -> Result<WriterPr
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?));
     let set = of.iter().fold(builder, |builder, column| {
         let path = ColumnPath::from(column.name.as_ref());
+        if matches!(column.source, Source::OfThread(_) | Source::OfSubject(_)) {
+            return builder.set_column_dictionary_enabled(path, true);
+        }
         match column.of {
             ColumnType::Integer | ColumnType::Time => {
                 builder.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)

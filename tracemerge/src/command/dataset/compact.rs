@@ -1,0 +1,130 @@
+//! The compaction of a data set: small files of a day and a machine become few large ones.
+//!
+//! A step takes up to [`MAX_FILES`] small files of a folder under the lock of the set, so that no other writer changes
+//! them meanwhile, and replaces them by one file in one change. So a command that is killed leaves each row once, and the
+//! next one continues. A file that is large enough is never read again.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::Path;
+use std::time::SystemTime;
+
+use parquet::file::reader::FileReader;
+
+use crate::command::dataset::files::{COMPACTED, metadata_of, named, runs_of};
+use crate::output::set::{FilePlace, Set, Staged};
+use crate::time::clocks::wall_clock;
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, count, shown};
+use crate::view::export::parquet::dataset::{MAX_BYTES, MAX_ROWS, TABLES, TableName, date_of};
+use crate::view::export::parquet::footer::{keys, open};
+use crate::view::export::parquet::rewrite::rewrite;
+
+/// The greatest number of files that are read at once.
+const MAX_FILES: usize = 64;
+/// The number of files of a day that is not over above which they are put together.
+const MANY: usize = 100;
+/// The number of rows, of bytes and of runs from which on a file is large.
+const LARGE_ROWS: u64 = 1 << 20;
+const LARGE_BYTES: u64 = MAX_BYTES / 4;
+const LARGE_RUNS: usize = 1 << 12;
+
+/// A compaction.
+struct Compaction<'a> {
+    set: &'a Set,
+    /// The day that is not over, in UTC.
+    today: String,
+    /// The files that cannot be read; the user knows.
+    damaged: BTreeSet<FilePlace>,
+    /// The number of files that were put together, and of new ones.
+    files: u64,
+    made: u64,
+}
+
+/// Puts the small files of the set at `path` together.
+///
+/// # Errors
+/// There is no set, or it cannot be written.
+pub(super) fn compact(path: &Path, messages: &mut Messages) -> Result<(), Error> {
+    let failed = |error| Error::io("compact the data set", path, error);
+    let set = Set::open(path, &TABLES).map_err(failed)?;
+    if !set.exists() {
+        return Err(failed(std::io::ErrorKind::NotFound.into()));
+    }
+    let today = date_of(wall_clock(SystemTime::now()));
+    let mut compaction = Compaction { set: &set, today, damaged: BTreeSet::new(), files: 0, made: 0 };
+    for table in TableName::ALL {
+        for (day, machine) in set.folders(table.name()).map_err(failed)? {
+            let folder = FilePlace { table: table.name().to_owned(), day, machine, name: String::new() };
+            while compaction.step(table, &folder, messages).map_err(failed)? {}
+        }
+    }
+    let Compaction { files, made, .. } = compaction;
+    messages.done(format_args!("put {} of {} together into {}", count(files, "file"), shown(path), made));
+    Ok(())
+}
+
+impl Compaction<'_> {
+    /// Puts some small files of a folder together. Returns whether there were any.
+    fn step(
+        &mut self,
+        table: TableName,
+        folder: &FilePlace,
+        messages: &mut Messages,
+    ) -> std::io::Result<bool> {
+        let staged = Staged::of(self.set.begin()?)?;
+        let locked = self.set.lock(Some(&staged))?;
+        let names = locked.names(folder)?;
+        if folder.day >= self.today && names.len() <= MANY {
+            return Ok(false);
+        }
+        let (mut files, mut places, mut metadata): (Vec<File>, Vec<FilePlace>, Vec<_>) = Default::default();
+        let (mut rows, mut bytes, mut runs) = (0, 0, 0);
+        for name in &names {
+            let place = FilePlace { name: name.clone(), ..folder.clone() };
+            if files.len() >= MAX_FILES {
+                break;
+            }
+            let Some(file) = locked.read(&place)? else { continue };
+            let reader = match open(file.try_clone()?) {
+                Ok(reader) => reader,
+                Err(error) => {
+                    if self.damaged.insert(place.clone()) {
+                        messages.warn(format_args!("left as it is: {}", named(&place, &error)));
+                    }
+                    continue;
+                }
+            };
+            let of_file = u64::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(u64::MAX);
+            let length = file.metadata()?.len();
+            let keys = keys(&reader);
+            let number = runs_of(&keys).count();
+            let is_large = of_file >= LARGE_ROWS || length >= LARGE_BYTES || number >= LARGE_RUNS;
+            let fits = rows + of_file.min(MAX_ROWS) <= MAX_ROWS && bytes + length <= MAX_BYTES;
+            if is_large || number == 0 || !fits {
+                continue;
+            }
+            (rows, bytes, runs) = (rows + of_file, bytes + length, runs + number);
+            files.push(file);
+            places.push(place);
+            metadata.push(keys);
+        }
+        if files.len() < 2 {
+            return Ok(false);
+        }
+        let count = files.len() as u64;
+        let numbers = names
+            .iter()
+            .filter_map(|name| name.strip_prefix(COMPACTED)?.strip_suffix(".parquet")?.parse().ok());
+        let number = numbers.max().map_or(0, |last: u64| last.saturating_add(1));
+        let name = format!("{COMPACTED}{number}.parquet");
+        let all_runs: Vec<&str> = metadata.iter().flat_map(runs_of).collect();
+        let of_all = metadata_of(&all_runs, &metadata.iter().collect::<Vec<_>>());
+        let out = staged.create(&name)?;
+        rewrite(table, files, None, &of_all, out).map_err(|error| named(folder, &error))?;
+        let added = [(name.clone(), FilePlace { name, ..folder.clone() })];
+        locked.change(staged, &added, &places)?;
+        (self.files, self.made) = (self.files + count, self.made + 1);
+        Ok(true)
+    }
+}

@@ -344,16 +344,27 @@ pub(crate) fn prefetch(start: *const u8, length: usize) {
     let _ = (start, length);
 }
 
+#[cfg(any(test, feature = "parquet"))]
+impl Map {
+    /// Returns a mapping of `bytes`, without a file.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub(crate) fn of_memory(bytes: &[u8]) -> io::Result<Map> {
+        if bytes.is_empty() {
+            return Ok(Map::nothing());
+        }
+        let mut map = memmap2::MmapMut::map_anon(bytes.len())?;
+        map.copy_from_slice(bytes);
+        Ok(Map { watched: None, map: Some(map.make_read_only()?), copy: Vec::new() })
+    }
+}
+
 #[cfg(test)]
 impl Map {
     /// Returns a mapping of `bytes`, without a file.
     pub(crate) fn of(bytes: &[u8]) -> Map {
-        if bytes.is_empty() {
-            return Map::nothing();
-        }
-        let mut map = memmap2::MmapMut::map_anon(bytes.len()).unwrap();
-        map.copy_from_slice(bytes);
-        Map { watched: None, map: Some(map.make_read_only().unwrap()), copy: Vec::new() }
+        Map::of_memory(bytes).unwrap()
     }
 }
 

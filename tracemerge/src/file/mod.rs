@@ -6,6 +6,8 @@ pub(crate) mod file_with_ring;
 pub(crate) mod line_index;
 pub(crate) mod lines;
 pub(crate) mod map;
+#[cfg(feature = "parquet")]
+pub(crate) mod parquet;
 pub(crate) mod raw_file;
 pub(crate) mod record_text;
 pub(crate) mod records;

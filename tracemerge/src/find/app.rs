@@ -10,6 +10,8 @@ use trace_format::meta::Cause;
 use trace_format::name::{MERGED_SUFFIX, stem};
 use trace_format::wall::Wall;
 
+#[cfg(feature = "parquet")]
+use crate::find::data_set;
 use crate::os::sys::real_path;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
@@ -28,6 +30,7 @@ pub(crate) struct App {
     /// The real path, if the executable exists. The library names its files after it.
     pub(super) real: Option<PathBuf>,
     directory: bool,
+    data_set: bool,
     /// The process of the executable that this command itself has run to its end, if any.
     pub(super) ended: Option<EndedProcess>,
 }
@@ -63,14 +66,24 @@ impl App {
         }
         let real = real_path(&given).map_err(|error| Error::io("find", &given, error))?;
         let name = real.file_name().unwrap_or_default().to_owned();
+        #[cfg(feature = "parquet")]
+        let data_set = data_set::is_set(&given);
+        #[cfg(not(feature = "parquet"))]
+        let data_set = false;
         let (found, whole, real) = (given.clone(), name.clone(), Some(real));
-        Ok(App { found, given, whole, name, real, directory: true, ended: None })
+        Ok(App { found, given, whole, name, real, directory: true, data_set, ended: None })
     }
 
     /// Returns whether this is a directory.
     #[must_use]
     pub(crate) fn is_directory(&self) -> bool {
         self.directory
+    }
+
+    /// Returns whether this is a directory with a data set.
+    #[must_use]
+    pub(crate) fn is_data_set(&self) -> bool {
+        self.data_set
     }
 
     /// Selects the executable that the user called `given` and that was found at `found`.
@@ -86,7 +99,16 @@ impl App {
         };
         let real = real_path(&found).ok();
         let name = real.as_deref().and_then(|real| as_written(real, &name)).unwrap_or(name);
-        Ok(App { given, found, name: short(&name), whole: name, real, directory: false, ended: None })
+        Ok(App {
+            given,
+            found,
+            name: short(&name),
+            whole: name,
+            real,
+            directory: false,
+            data_set: false,
+            ended: None,
+        })
     }
 
     /// Selects the same executable, and records the `process` of it that this command has run.
@@ -104,6 +126,12 @@ impl App {
     /// Returns the path of the merged file unless the user names another.
     #[must_use]
     pub(crate) fn merged_path(&self) -> PathBuf {
+        // A data set has no other files.
+        if self.data_set {
+            let mut name = self.name.clone();
+            name.push(MERGED_SUFFIX);
+            return self.given.with_file_name(name);
+        }
         if self.directory {
             return self.given.join(MERGED_SUFFIX.trim_start_matches('.'));
         }

@@ -46,7 +46,7 @@ pub(crate) struct Trace {
     pub tid: u64,
     /// The number in the file's name.
     pub number: u32,
-    /// The identity of the file; `None` if there is only a ring.
+    /// The identity of the file; `None` if there is only a ring, or only the bytes of a thread in a data set.
     pub id: Option<FileId>,
     /// The bytes of the file, if they are kept.
     pub map: Option<Arc<Map>>,
@@ -70,9 +70,12 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Returns whether the file is still the one that was mapped, with the same length.
+    /// Returns whether the file, if there is one, is still the one that was mapped, with the same length.
     #[must_use]
     pub(crate) fn is_unchanged_since_mapped(&self, map: &Map) -> bool {
+        if self.id.is_none() {
+            return true;
+        }
         fs::metadata(&self.path).is_ok_and(|metadata| {
             metadata.len() == map.len() as u64 && self.id == Some(file_id(&self.path, &metadata))
         })
@@ -247,11 +250,7 @@ fn read(candidate: &Candidate, keep: bool) -> Result<Trace, HeaderRefusal> {
     }
     let ends = if Encoding::of(bytes) == Encoding::Raw { ends_of_raw(bytes) } else { ends_of_text(bytes) };
     let Some((line, first, last)) = ends else { return Err(HeaderRefusal::NoTrace(path.clone())) };
-    let (run, claim) = match line {
-        Some(RunLine::Sound(run)) => (Some(run), None),
-        Some(RunLine::Damaged(claim)) => (None, Some(claim)),
-        None => (None, None),
-    };
+    let (run, claim) = parts_of(line);
     let (path, tid, number, owner) = (path.clone(), candidate.tid, candidate.number, candidate.owner);
     let marks = Raw::parse(bytes).map_or_else(|| Marks::of_text(bytes), Marks::of_raw);
     let map = match known {
@@ -260,6 +259,25 @@ fn read(candidate: &Candidate, keep: bool) -> Result<Trace, HeaderRefusal> {
     };
     let id = Some(candidate.id.clone());
     Ok(Trace { path, tid, number, id, map, holes, held: None, owner, run, claim, marks, first, last })
+}
+
+/// Returns the trace of lines that are in no file; `None` if there is no line.
+#[cfg(feature = "parquet")]
+pub(crate) fn of_bytes(path: PathBuf, tid: u64, owner: u32, map: Arc<Map>) -> Option<Trace> {
+    let (line, first, last) = ends_of_text(&map)?;
+    let (run, claim) = parts_of(line);
+    let marks = Marks::of_text(&map);
+    let (number, holes, map) = (0, 0, Some(map));
+    Some(Trace { path, tid, number, id: None, map, holes, held: None, owner, run, claim, marks, first, last })
+}
+
+/// Returns the run that a line names, or the claim of a damaged one.
+fn parts_of(line: Option<RunLine>) -> (Option<Run>, Option<Claim>) {
+    match line {
+        Some(RunLine::Sound(run)) => (Some(run), None),
+        Some(RunLine::Damaged(claim)) => (None, Some(claim)),
+        None => (None, None),
+    }
 }
 
 /// Returns the run line, and the ticks of the first line and of the last; `None` if there is no line.

@@ -11,6 +11,8 @@ pub(crate) mod app;
 pub(crate) mod choose;
 pub(crate) mod completeness;
 pub(crate) mod copies;
+#[cfg(feature = "parquet")]
+mod data_set;
 pub(crate) mod dead_runs;
 pub(crate) mod executable;
 pub(crate) mod header;
@@ -107,6 +109,9 @@ pub(crate) fn find_traces(app: &App, choice: Choice, messages: &mut Messages) ->
 /// Finds traces as [`find_traces`] does, but compares no clocks.
 fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
     let choice = if app.is_directory() { Choice::All } else { choice };
+    if app.is_data_set() {
+        return find_in_data_set(app, messages);
+    }
     // This comes first: records that are traced from here on may be missing in the merge.
     let mut runs = rings::runs(|manifest| match choice {
         Choice::Alone { pid, .. } => manifest.run.pid == pid && app.is_of(manifest),
@@ -150,6 +155,27 @@ fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<
 
 /// Returns by run id the number of files that each run in memory has created so far, and of those that it has
 /// dropped.
+/// Finds the runs of a data set, which has no files of living runs.
+#[cfg(feature = "parquet")]
+fn find_in_data_set(app: &App, messages: &mut Messages) -> Result<Found, Error> {
+    let traces = data_set::traces(&app.given, messages)?;
+    let chosen = choose_runs(traces, Choice::All, &Owners::of(app), recorded);
+    if chosen.boots.is_empty() {
+        return Err(Error::plain(format!("the data set {} has no records", shown(&app.given))));
+    }
+    report_choice(&chosen, Choice::All, messages);
+    let completeness = Completeness::of(&chosen, &HashMap::new());
+    let (inputs, recovered) = (HashSet::new(), Vec::new());
+    Ok(Found { chosen, merged_path: app.merged_path(), inputs, recovered, completeness })
+}
+
+/// Returns the error that this command reads no data sets.
+#[cfg(not(feature = "parquet"))]
+fn find_in_data_set(app: &App, _messages: &mut Messages) -> Result<Found, Error> {
+    let given = shown(&app.given);
+    Err(Error::plain(format!("{given} is a data set, and this tracemerge was built without parquet")))
+}
+
 fn files_made(runs: &[RunInMemory]) -> HashMap<u32, (u64, u64)> {
     runs.iter().filter_map(|run| Some((run.manifest.run.id, run.files()?))).collect()
 }

@@ -8,6 +8,7 @@
 )]
 
 use std::backtrace::{Backtrace, BacktraceStatus};
+use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IoSlice, IsTerminal, Write};
@@ -177,9 +178,26 @@ fn with_colours(text: &[u8]) -> Vec<u8> {
     out
 }
 
+thread_local! {
+    /// Whether a panic of this thread is no bug of this process.
+    static IS_EXPECTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `work` on a file that may be hostile, by a library that may panic then; `None` if it does, without a message.
+#[cfg(feature = "parquet")]
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
+    let before = IS_EXPECTED.replace(true);
+    let done = panic::catch_unwind(panic::AssertUnwindSafe(work));
+    IS_EXPECTED.set(before);
+    done.ok()
+}
+
 /// Writes the message of a panic of this process, which is a bug in it, through the console.
 pub fn take_panics() {
     panic::set_hook(Box::new(|panic| {
+        if IS_EXPECTED.get() {
+            return;
+        }
         #[cfg(feature = "tui")]
         crate::ui::screen::give_back();
         let mut text = format!("{panic}\n");

@@ -10,6 +10,7 @@ mod call_paths_and_chrome_json_have_every_call;
 mod calls_left_in_another_order_overlap;
 mod collapsed_trees_have_each_call_path_once;
 mod comparisons_agree_in_text_and_json;
+mod data_sets_are_read_like_their_traces;
 mod data_sets_have_every_record_once;
 mod debug_information_is_bounded;
 mod deep_calls_are_folded;

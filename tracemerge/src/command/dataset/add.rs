@@ -10,6 +10,7 @@ use trace_format::meta::Run;
 
 use crate::command::dataset::files::{compacted, is_of_several, key_of, metadata_of, named, runs_of};
 use crate::command::merge::write_chosen;
+use crate::file::parquet::{keys, open};
 use crate::find::app::App;
 use crate::find::choose::{Choice, Chosen};
 use crate::find::find_traces_of_all;
@@ -19,7 +20,6 @@ use crate::output::set::{FilePlace, Locked, Set, Staged, is_plain};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown};
 use crate::view::export::parquet::dataset::{DatasetLayout, RUNS, TABLES, TableName, date_of};
-use crate::view::export::parquet::footer::{keys, open};
 use crate::view::export::parquet::rewrite::rewrite;
 use crate::view::export::parquet::schema::{FILES_KEY, LAST_KEY, STATE_KEY, VERSION};
 use crate::view::export::parquet::subjects::name_of_run;

@@ -12,12 +12,12 @@ use std::time::SystemTime;
 use parquet::file::reader::FileReader;
 
 use crate::command::dataset::files::{COMPACTED, metadata_of, named, runs_of};
+use crate::file::parquet::{keys, open};
 use crate::output::set::{FilePlace, Set, Staged};
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown};
 use crate::view::export::parquet::dataset::{MAX_BYTES, MAX_ROWS, TABLES, TableName, date_of};
-use crate::view::export::parquet::footer::{keys, open};
 use crate::view::export::parquet::rewrite::rewrite;
 
 /// The greatest number of files that are read at once.

@@ -5,8 +5,6 @@ mod chunk;
 #[cfg(feature = "parquet")]
 pub(crate) mod dataset;
 #[cfg(feature = "parquet")]
-pub(crate) mod footer;
-#[cfg(feature = "parquet")]
 mod hybrid;
 #[cfg(feature = "parquet")]
 pub(crate) mod rewrite;

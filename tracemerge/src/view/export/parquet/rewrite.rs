@@ -20,9 +20,9 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 
 use super::dataset::TableName;
-use super::footer::open;
 use super::schema::{ColumnSpec, ColumnType};
 use super::table::{ROWS, damaged, properties, schema_of, wrong_type};
+use crate::file::parquet::{guarded, open};
 
 /// The number of rows of a file that are read at once.
 const BATCH: usize = 4096;
@@ -304,7 +304,8 @@ pub(crate) fn rewrite(
 ) -> io::Result<u64> {
     let inputs = files.into_iter().map(|file| Input::open(file, table, without));
     let inputs = inputs.collect::<io::Result<Vec<_>>>()?;
-    let (rows, mut out) = merge(table, inputs, metadata, BufWriter::new(out)).map_err(io::Error::other)?;
+    let merged = guarded(|| merge(table, inputs, metadata, BufWriter::new(out)).map_err(io::Error::other));
+    let (rows, mut out) = merged?;
     out.flush()?;
     Ok(rows)
 }

@@ -6,14 +6,8 @@
 
 use std::borrow::Cow;
 
-/// The version of the schema, in the metadata of each file under [`VERSION_KEY`]. A column that is added needs no
-/// other version; one that changes its meaning or its type does.
-pub(crate) const VERSION: u32 = 1;
-/// The key of the version in a file's metadata.
-pub(crate) const VERSION_KEY: &str = "tracer.schema";
+pub(crate) use crate::file::parquet::{RUN_KEY, VERSION, VERSION_KEY};
 
-/// The keys of a file's metadata in a data set: the run, or the runs, whose rows it has, separated by spaces.
-pub(crate) const RUN_KEY: &str = "tracer.run";
 /// In the table of runs: the state of the run's traces when it was added. In a file of several runs, this and the
 /// following keys end with a dot and the name of the run.
 pub(crate) const STATE_KEY: &str = "tracer.state";

@@ -1,4 +1,4 @@
-//! The metadata at the end of a file in Parquet.
+//! The metadata at the end of a file in Parquet, and its version.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -6,7 +6,15 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::schema::{VERSION, VERSION_KEY};
+/// The version of the schema, in the metadata of each file under [`VERSION_KEY`]. A column that is added needs no
+/// other version; one that changes its meaning or its type does.
+pub(crate) const VERSION: u32 = 1;
+/// The key of the version in a file's metadata.
+pub(crate) const VERSION_KEY: &str = "tracer.schema";
+/// In a data set: the key of the run, or the runs, whose rows a file has, separated by spaces.
+pub(crate) const RUN_KEY: &str = "tracer.run";
+
+use crate::ui::console::catch_panic;
 
 /// The last bytes of a file: the length of the metadata, and a mark.
 const TAIL: u64 = 8;
@@ -30,14 +38,27 @@ pub(crate) fn open(mut file: File) -> io::Result<SerializedFileReader<File>> {
     if mark != MARK || size > MAX_METADATA.min(length) {
         return Err(invalid("it is not a whole file in Parquet".to_owned()));
     }
-    let reader = SerializedFileReader::new(file).map_err(io::Error::other)?;
+    let reader = guarded(|| SerializedFileReader::new(file).map_err(io::Error::other))?;
     let version = keys(&reader).remove(VERSION_KEY).unwrap_or_default();
     if version.parse::<u32>().is_ok_and(|version| version > VERSION) {
-        return Err(invalid(format!(
-            "its schema has version {version}, and this tracemerge knows {VERSION} and earlier ones: install a later one"
-        )));
+        let kind = io::ErrorKind::Unsupported;
+        return Err(io::Error::new(
+            kind,
+            format!(
+                "its schema has version {version}, and this tracemerge knows {VERSION} and earlier ones: install a later one"
+            ),
+        ));
     }
     Ok(reader)
+}
+
+/// Does `work` on a file that may be damaged: its reader may panic.
+///
+/// # Errors
+/// `work` returns an error, or has panicked.
+pub(crate) fn guarded<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "it is damaged");
+    catch_panic(work).unwrap_or_else(|| Err(damaged()))
 }
 
 /// Returns the keys and values that the writer of a file has put into its metadata.

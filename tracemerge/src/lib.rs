@@ -180,6 +180,10 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             Signals::take();
             run_and_report(quiet, |messages| command::dataset::compact(&directory, messages))
         }
+        Subcommand::Sql { options, source, query } => {
+            let question = options.into_question(source, query);
+            run_and_report(question.request.quiet, |messages| command::sql::sql(&question, messages))
+        }
         Subcommand::On { quiet, pid } => {
             run_and_report(quiet, |messages| command::switch::switch(pid, true, messages))
         }

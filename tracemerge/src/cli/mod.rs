@@ -10,7 +10,7 @@ pub(crate) mod manual;
 mod options;
 mod views;
 
-pub(crate) use self::options::{MergeOptions, SnapshotOptions};
+pub(crate) use self::options::{MergeOptions, QueryOptions, SnapshotOptions};
 pub(crate) use self::views::ViewCommand;
 use self::views::{format_parser, view_parser};
 use crate::command::diff::Percent;
@@ -330,6 +330,37 @@ Exit status:
   1  all that could be read is; some traces are damaged or incomplete
   2  nothing was added; or a file of the set cannot be read or written";
 
+const SQL_HELP: &str = "\
+Examples:
+  tracemerge sql ./app \"from slowest_calls(5)\"
+  tracemerge sql --csv traces.set \"select host, count(*) from records group by all\"
+  tracemerge sql ./app                           a prompt, which Ctrl-D ends
+  tracemerge sql traces.set < queries.sql
+
+DuckDB has to be installed: its command (https://duckdb.org/install), or its module for Python
+(python3 -m pip install duckdb). The tables are those of data sets (docs/formats.md): records,
+calls, spans and others; show tables; lists them. Of an APP, the newest run is written into a
+data set among the temporary files, with the records that --since, --thread and the like
+select. DuckDB reads no other files, and loads no extensions.
+
+Questions that have a name, as tables with arguments:
+  functions()                     the calls of each function, as tracemerge report
+  slowest_calls(n)                the slowest calls, with the functions around them
+  gaps(threads, n)                the longest times without a record in threads like 'worker%'
+  silences()                      the time since the last record of each thread
+  lock_waits()                    which threads waited for which, as tracemerge locks
+  span_names(), slowest_spans(n)  the rows of tracemerge spans, without and with --slow
+  critical_path(span, run)        the spans below a span for which it waited
+  templates()                     the messages of each template, and how many in a second
+  before_and_after(run, run)      the functions of two runs, or of runs like '%-812'
+
+--json and --csv write all rows; a table has 10,000 at most. Times are in UTC.
+
+Exit status:
+  0  all queries are answered
+  1  a query has an error; or traces are damaged
+  2  nothing was done: there is no DuckDB, or there are no traces";
+
 const COMPLETIONS_HELP: &str = "\
 Examples:
   tracemerge completions bash > ~/.local/share/bash-completion/completions/tracemerge
@@ -496,6 +527,19 @@ pub(crate) enum Subcommand {
         /// The change of the set
         #[command(subcommand)]
         command: DatasetCommand,
+    },
+    /// Answer queries in SQL about traces or a data set, by DuckDB
+    #[command(override_usage = "tracemerge sql [OPTIONS] <APP|DIR> [QUERY]", after_long_help = SQL_HELP)]
+    Sql {
+        /// The options of the query
+        #[command(flatten)]
+        options: QueryOptions,
+        /// A data set; or the application: the path of its executable, or a directory with traces
+        #[arg(value_name = "APP|DIR")]
+        source: PathBuf,
+        /// The query [default: queries are read from the terminal, or from standard input]
+        #[arg(value_name = "QUERY", allow_hyphen_values = true)]
+        query: Option<String>,
     },
     /// Merge the records of a running process up to now
     #[command(after_long_help = SNAPSHOT_HELP)]

@@ -8,6 +8,7 @@ use clap::Args;
 use regex::bytes::Regex;
 use trace_format::sites::Level;
 
+use crate::command::sql::Question;
 use crate::input::sync::SyncPatterns;
 use crate::symbols::Settings;
 use crate::time::point_of_time::When;
@@ -17,6 +18,7 @@ use crate::view::export::fields::level_of_name;
 use crate::view::export::time_column::TimeMode;
 use crate::view::layout::Layout;
 use crate::view::request::{Request, View};
+use crate::view::rows::RowForm;
 use crate::view::select::{Amount, Selection, compiled};
 use crate::view::sites::{SiteSelection, SourcePlace, WantedSites};
 use crate::view::wanted_threads::ThreadSelector;
@@ -114,10 +116,40 @@ impl From<SnapshotOptions> for Request {
     }
 }
 
-/// The options that select the records to show, and their layout. With any of them except colours and pager, the
-/// output goes to standard output.
+/// The options of a query of traces.
 #[derive(Args, Debug)]
-pub(crate) struct ViewOptions {
+pub(crate) struct QueryOptions {
+    /// Query all runs, not only the newest
+    #[arg(long)]
+    pub all_runs: bool,
+    /// The form of the answer
+    #[command(flatten)]
+    pub form: RowForm,
+    /// The selection
+    #[command(flatten)]
+    pub selection: SelectionOptions,
+    /// The names of functions
+    #[command(flatten)]
+    pub symbols: SymbolOptions,
+    /// Print nothing if all is well, except the answer
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl QueryOptions {
+    /// Returns the question with these options.
+    #[must_use]
+    pub(crate) fn into_question(self, source: PathBuf, query: Option<String>) -> Question {
+        let QueryOptions { all_runs, form, selection, symbols, quiet } = self;
+        let view = selection.into_view();
+        let request = symbols.added_to(Request { all_runs, view, quiet, ..Request::default() });
+        Question { source, query, form, request }
+    }
+}
+
+/// The options that select records.
+#[derive(Args, Debug)]
+pub(crate) struct SelectionOptions {
     /// Only these threads, as 17, 'worker*' or a shown name
     #[arg(long, value_name = "TID|NAME", help_heading = SELECT)]
     pub thread: Vec<ThreadSelector>,
@@ -154,6 +186,15 @@ pub(crate) struct ViewOptions {
     /// Only messages of this source file or line, as net.rs or net.rs:12; of raw files; may be repeated
     #[arg(long, value_name = "FILE[:LINE]", value_parser = SourcePlace::parse, hide_short_help = true, help_heading = SELECT)]
     pub site: Vec<SourcePlace>,
+}
+
+/// The options that select the records to show, and their layout. With any of them except colours and pager, the
+/// output goes to standard output.
+#[derive(Args, Debug)]
+pub(crate) struct ViewOptions {
+    /// The selection
+    #[command(flatten)]
+    pub selection: SelectionOptions,
     /// The terms of times: ticks, offset, delta, wall or utc
     #[arg(long, value_name = "TERMS", value_enum, hide_possible_values = true, help_heading = SELECT)]
     pub time: Option<TimeMode>,
@@ -202,12 +243,11 @@ const SYMBOLS: &str = "Names of functions";
 
 const SELECT: &str = "Selection and display";
 
-impl ViewOptions {
-    /// Returns the view with these options; the layout has the default of times.
-    fn into_view(self, layout: &dyn Layout) -> View {
-        let ViewOptions { thread, process, since, until, grep, invert, head, last, .. } = self;
-        let ViewOptions { module: modules, target: targets, level, site: places, .. } = self;
-        let ViewOptions { time, color, no_pager, .. } = self;
+impl SelectionOptions {
+    /// Returns the view of the selected records.
+    fn into_view(self) -> View {
+        let SelectionOptions { thread, process, since, until, grep, invert, head, last, .. } = self;
+        let SelectionOptions { module: modules, target: targets, level, site: places, .. } = self;
         let amount = match (head, last) {
             (Some(wanted), _) => Amount::First(wanted),
             (None, Some(wanted)) => Amount::Last(wanted),
@@ -216,8 +256,16 @@ impl ViewOptions {
         let wanted = WantedSites { modules, targets, level, places };
         let sites = (!wanted.is_all()).then(|| SiteSelection { wanted, ..SiteSelection::default() });
         let selection = Selection { pattern: grep, invert, amount, sites };
+        View { thread, process, since, until, selection, ..View::default() }
+    }
+}
+
+impl ViewOptions {
+    /// Returns the view with these options; the layout has the default of times.
+    fn into_view(self, layout: &dyn Layout) -> View {
+        let ViewOptions { selection, time, color, no_pager } = self;
         let time = time.unwrap_or_else(|| layout.default_time());
-        View { thread, process, since, until, selection, time, color, no_pager }
+        View { time, color, no_pager, ..selection.into_view() }
     }
 }
 

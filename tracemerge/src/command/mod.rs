@@ -12,6 +12,7 @@ pub(crate) mod open;
 pub(crate) mod preload;
 pub(crate) mod run;
 pub(crate) mod snapshot;
+pub(crate) mod sql;
 #[cfg(target_os = "linux")]
 pub(crate) mod states;
 pub(crate) mod switch;

@@ -1,11 +1,16 @@
 //! The unfinished output: a file or a directory that still has a temporary name. A signal that ends this process
-//! deletes it.
+//! deletes it, and the directory of files that only this process needs.
 
 use std::ffi::OsString;
 use std::io;
+#[cfg(feature = "parquet")]
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
+#[cfg(feature = "parquet")]
+use tempfile::TempDir;
 
 use crate::os::directory::{Directory, Kind};
 
@@ -43,6 +48,42 @@ impl Unfinished {
     }
 }
 
+/// The path of the scratch directory that exists now.
+static SCRATCH: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// A directory of this user for files that only this process and those that it starts need. It is deleted with all its
+/// files when it is dropped, and by a signal that ends this process. A process has one at most.
+#[cfg(feature = "parquet")]
+#[derive(Debug)]
+pub(crate) struct Scratch(TempDir);
+
+#[cfg(feature = "parquet")]
+impl Scratch {
+    /// Makes the directory among the system's temporary files.
+    ///
+    /// # Errors
+    /// No directory can be made there.
+    pub(crate) fn new() -> io::Result<Scratch> {
+        let mut known = SCRATCH.lock();
+        let made = tempfile::Builder::new().prefix("tracemerge-").tempdir()?;
+        *known = Some(made.path().to_owned());
+        Ok(Scratch(made))
+    }
+
+    /// Returns the path.
+    #[must_use]
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+#[cfg(feature = "parquet")]
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        *SCRATCH.lock() = None;
+    }
+}
+
 /// The function that gives the terminal back, if this process has taken it.
 static GIVE_BACK: Mutex<Option<fn()>> = Mutex::new(None);
 
@@ -52,13 +93,17 @@ pub(crate) fn give_back_terminal_by(give_back: fn()) {
     *GIVE_BACK.lock() = Some(give_back);
 }
 
-/// Deletes the temporary file or directory of an output that is not finished, and gives the terminal back. The process
-/// is about to end.
+/// Deletes the temporary file or directory of an output that is not finished and the scratch directory, and gives the
+/// terminal back. The process is about to end.
 pub(crate) fn discard_unfinished() {
     if let Some(give_back) = *GIVE_BACK.lock() {
         give_back();
     }
     if let Some(unfinished) = unfinished().take() {
         let _ = (0..ATTEMPTS).find(|_| unfinished.remove().is_ok());
+    }
+    if let Some(scratch) = SCRATCH.lock().take() {
+        #[expect(clippy::disallowed_methods, reason = "the directory is private, and no output")]
+        let _ = (0..ATTEMPTS).find(|_| std::fs::remove_dir_all(&scratch).is_ok());
     }
 }

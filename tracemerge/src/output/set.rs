@@ -7,6 +7,7 @@
 //! staging directory: if a writer is killed during a change, the next one that takes the lock completes it. Without a
 //! whole journal nothing was changed yet, and the next writer deletes the staging directory.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -79,6 +80,52 @@ pub(crate) struct Set {
     around: Arc<Directory>,
     place: Place,
     name: OsString,
+}
+
+/// The greatest number of files of a set that are listed.
+const MAX_LISTED: usize = 1 << 20;
+
+/// Returns the paths of all files of the set at `path`, below that path and by table; `None` if the directory is not a
+/// set, which always has a day in the table `runs`. No link is followed, and other entries are left out.
+///
+/// # Errors
+/// The directory cannot be read, or has a million files and more.
+pub(crate) fn list_files(path: &Path, runs: &str) -> io::Result<Option<BTreeMap<String, Vec<String>>>> {
+    let set = Directory::open(path)?;
+    let mut files = BTreeMap::<String, Vec<String>>::new();
+    let mut listed = 0;
+    let (mut is_set, mut tables) = (false, plain_names(&set, "", Kind::Directory)?);
+    tables.sort();
+    for table in tables {
+        let of_table = set.open_directory(table.as_ref())?;
+        for day in plain_names(&of_table, DAY, Kind::Directory)? {
+            is_set |= table == runs;
+            let of_day = of_table.open_directory(day.as_ref())?;
+            for machine in plain_names(&of_day, MACHINE, Kind::Directory)? {
+                let of_machine = of_day.open_directory(machine.as_ref())?;
+                let mut names = plain_names(&of_machine, "", Kind::File)?;
+                names.retain(|name| name.ends_with(".parquet"));
+                listed += names.len();
+                if listed > MAX_LISTED {
+                    return Err(io::Error::other("it has more than a million files"));
+                }
+                let paths = names.iter().map(|name| format!("{table}/{day}/{machine}/{name}"));
+                files.entry(table.clone()).or_default().extend(paths);
+            }
+        }
+    }
+    files.values_mut().for_each(|paths| paths.sort());
+    Ok(is_set.then_some(files))
+}
+
+/// Returns the names in a directory that begin with `prefix` and a plain word, of entries of one kind.
+fn plain_names(directory: &Directory, prefix: &str, kind: Kind) -> io::Result<Vec<String>> {
+    let names = directory.names()?.into_iter().filter_map(|name| name.into_string().ok());
+    let is_plain_one = |name: &String| name.strip_prefix(prefix).is_some_and(is_plain);
+    let is_of_kind = |name: &String| {
+        directory.look(name.as_ref()).is_ok_and(|found| found.is_some_and(|found| found.kind == kind))
+    };
+    Ok(names.filter(is_plain_one).filter(is_of_kind).collect())
 }
 
 /// New files beside the set.

@@ -100,6 +100,13 @@ impl Messages {
         self.status = self.status.max(Status::Damaged);
     }
 
+    /// Reports an error in a part of the work, after which the rest is done.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn failure(&mut self, text: impl Display) {
+        self.write_message("error: ", text);
+        self.status = self.status.max(Status::Damaged);
+    }
+
     /// Says why nothing was done.
     pub(crate) fn error(&mut self, text: impl Display) {
         self.write_message("error: ", text);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use trace_format::meta::Run;
 
 use crate::command::dataset::files::{compacted, is_of_several, key_of, metadata_of, named, runs_of};
-use crate::command::merge::write_chosen;
+use crate::command::merge::{Job, write_chosen};
 use crate::file::parquet::{keys, open};
 use crate::find::app::App;
 use crate::find::choose::{Choice, Chosen};
@@ -132,21 +132,54 @@ pub(super) fn add(
     machine: Option<String>,
     messages: &mut Messages,
 ) -> Result<(), Error> {
-    let machine = match machine {
-        Some(name) if is_plain(&name) => name,
-        Some(name) => {
-            return Err(Error::plain(format!(
-                "--machine '{}' is no name of a machine: it may have letters, digits, and . - _ inside",
-                name.escape_debug()
-            )));
-        }
+    let machine = name_of_machine(machine)?;
+    let request = Request::default();
+    let (now, before) =
+        add_chosen(path, &Job { apps, request: &request, choice: Choice::All }, &machine, messages)?;
+    let had = if before == 0 { String::new() } else { format!("; it has {} already", count(before, "run")) };
+    messages.done(format_args!("added {} to {}{had}", count(now, "run"), shown(path)));
+    Ok(())
+}
+
+/// Writes the runs that a job chooses, as far as it selects their records, into a new set at `path`.
+///
+/// # Errors
+/// If there are no traces, or if the set cannot be written.
+pub(super) fn write_new(path: &Path, job: &Job<'_>, messages: &mut Messages) -> Result<(), Error> {
+    // No other set has these files.
+    let machine = name_of_machine(None).unwrap_or_else(|_| UNNAMED.to_owned());
+    add_chosen(path, job, &machine, messages)?;
+    Ok(())
+}
+
+/// The name of a machine that has none.
+const UNNAMED: &str = "unnamed";
+
+/// Returns the name of the machine that the user has given, or else that of this one.
+fn name_of_machine(given: Option<String>) -> Result<String, Error> {
+    match given {
+        Some(name) if is_plain(&name) => Ok(name),
+        Some(name) => Err(Error::plain(format!(
+            "--machine '{}' is no name of a machine: it may have letters, digits, and . - _ inside",
+            name.escape_debug()
+        ))),
         None => machine_name().filter(|name| is_plain(name)).ok_or_else(|| {
             Error::plain("this machine has no name that can be part of a path; name it with --machine NAME")
-        })?,
-    };
+        }),
+    }
+}
+
+/// Adds the runs that a job chooses to the set at `path`, as runs of this `machine`. Returns the number of runs that are
+/// new in this state, and of those that the set had.
+fn add_chosen(
+    path: &Path,
+    job: &Job<'_>,
+    machine: &str,
+    messages: &mut Messages,
+) -> Result<(u64, u64), Error> {
     let failed = |error| Error::io("write to the data set", path, error);
     let set = Set::open(path, &TABLES).map_err(failed)?;
-    let found = find_traces_of_all(apps, Choice::All, messages)?;
+    let found = find_traces_of_all(job.apps, job.choice, messages)?;
     found.completeness.report_to_user(false, messages);
     let (mut by_run, mut without) = (BTreeMap::<_, Vec<Trace>>::new(), 0);
     for trace in found.chosen.boots.into_iter().flatten() {
@@ -166,20 +199,18 @@ pub(super) fn add(
     let (mut now, mut before) = (0, 0);
     for traces in by_run.into_values() {
         let Some(run) = traces.first().and_then(|trace| trace.run.clone()) else { continue };
-        match (NewRun { run: &run, traces, machine: &machine }).add(&set, apps, messages)? {
+        match (NewRun { run: &run, traces, machine }).add(&set, job, messages)? {
             Added::Now => now += 1,
             Added::Before => before += 1,
             Added::Not => {}
         }
     }
-    let had = if before == 0 { String::new() } else { format!("; it has {} already", count(before, "run")) };
-    messages.done(format_args!("added {} to {}{had}", count(now, "run"), shown(path)));
-    Ok(())
+    Ok((now, before))
 }
 
 impl NewRun<'_> {
     /// Adds the run, if the set does not have it in this state.
-    fn add(self, set: &Set, apps: &[App], messages: &mut Messages) -> Result<Added, Error> {
+    fn add(self, set: &Set, job: &Job<'_>, messages: &mut Messages) -> Result<Added, Error> {
         let failed = |error| Error::io("write to the data set", &set.path, error);
         let state = self.state();
         let known = self.known(&set.lock(None).map_err(failed)?).map_err(failed)?;
@@ -188,9 +219,9 @@ impl NewRun<'_> {
         }
         let mut folder = set.begin().map_err(failed)?;
         let layout = DatasetLayout { host: self.machine.to_owned(), run: self.name(), state: state.clone() };
-        let request = Request { layout: Arc::new(layout), ..Request::default() };
+        let request = Request { layout: Arc::new(layout), ..job.request.clone() };
         let chosen = Chosen { boots: vec![self.traces.clone()], runs: 1, ..Chosen::default() };
-        let written = write_chosen(&chosen, apps, &request, messages, |delivery, messages| {
+        let written = write_chosen(&chosen, job.apps, &request, messages, |delivery, messages| {
             delivery.write_once(&mut folder, messages)
         });
         if let Err(error) = written {

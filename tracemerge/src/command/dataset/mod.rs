@@ -15,6 +15,8 @@ mod files;
 
 use std::path::Path;
 
+#[cfg(feature = "parquet")]
+use crate::command::merge::Job;
 use crate::find::app::App;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
@@ -49,6 +51,15 @@ pub(crate) fn compact(path: &Path, messages: &mut Messages) -> Result<(), Error>
 #[cfg(not(feature = "parquet"))]
 pub(crate) fn compact(_path: &Path, _messages: &mut Messages) -> Result<(), Error> {
     Err(without_parquet())
+}
+
+/// Writes the runs that a job chooses, as far as it selects their records, into a new set at `path`.
+///
+/// # Errors
+/// If there are no traces, or if the set cannot be written.
+#[cfg(feature = "parquet")]
+pub(crate) fn write_new(path: &Path, job: &Job<'_>, messages: &mut Messages) -> Result<(), Error> {
+    add::write_new(path, job, messages)
 }
 
 /// Returns the error that this command was built without the format.

@@ -1,0 +1,119 @@
+//! A session: the data set, DuckDB, and queries from the command line or from standard input.
+
+use std::fs::canonicalize;
+use std::io::{self, BufRead, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+
+use super::Question;
+use super::answer::show;
+use super::engine::{Engine, Program};
+use super::prelude::prelude;
+use crate::command::dataset::write_new;
+use crate::command::merge::Job;
+use crate::find::app::App;
+use crate::find::choose::Choice;
+use crate::os::signals::{Signals, keep_interrupts_from_this_process};
+use crate::os::unfinished::Scratch;
+use crate::output::set::list_files;
+use crate::ui::console::Stream;
+use crate::ui::error::Error;
+use crate::ui::messages::{Messages, shown};
+use crate::view::export::parquet::dataset::RUNS;
+use crate::view::rows::RowForm;
+
+/// The greatest length of queries that are read from standard input, in bytes.
+const LONGEST_QUERY: u64 = 16 << 20;
+/// The text before a query on a terminal, and that before its further lines.
+const PROMPTS: [&str; 2] = ["sql> ", "  -> "];
+/// The words that end a session on a terminal.
+const ENDS: [&str; 4] = ["exit", "quit", ".exit", ".quit"];
+
+/// Asks DuckDB, and prints the answers.
+pub(super) fn ask(question: &Question, messages: &mut Messages) -> Result<(), Error> {
+    let Question { source, query, form, .. } = question;
+    let program = Program::find()?;
+    // A signal deletes the scratch directory.
+    Signals::take();
+    let failed = |error| Error::io("make a directory for temporary files in", &std::env::temp_dir(), error);
+    let scratch = Scratch::new().map_err(failed)?;
+    let set = set_of(question, &scratch, messages)?;
+    let listed = list_files(&set, RUNS).and_then(|files| {
+        files.ok_or_else(|| io::Error::other("it is not a data set, which has a table of runs"))
+    });
+    let files = listed.map_err(|error| Error::io("read the data set", source, error))?;
+    let prelude = prelude(&files, &scratch);
+    let engine = Engine { program, prelude, set, scratch };
+    // The keyboard interrupts a query, and not the session.
+    keep_interrupts_from_this_process();
+    match query {
+        Some(query) => answer(&engine, query, *form, messages),
+        None if io::stdin().is_terminal() => converse(&engine, *form, messages),
+        None => {
+            let mut query = String::new();
+            let read = io::stdin().lock().take(LONGEST_QUERY).read_to_string(&mut query);
+            read.map_err(|error| Error::io("read queries from", Path::new("standard input"), error))?;
+            answer(&engine, &query, *form, messages)
+        }
+    }
+}
+
+/// Returns the absolute path of the data set that the user has named, or of one that is made of the traces.
+fn set_of(question: &Question, scratch: &Scratch, messages: &mut Messages) -> Result<PathBuf, Error> {
+    let Question { source, request, .. } = question;
+    let failed = |error| Error::io("read the data set", source, error);
+    if source.is_dir() && list_files(source, RUNS).map_err(failed)?.is_some() {
+        if let Some(option) = request.view.selecting_options().first() {
+            let text = format!("{option} selects records of traces; a query selects those of a data set");
+            return Err(Error::plain(text));
+        }
+        return canonicalize(source).map_err(failed);
+    }
+    let apps = [App::or_directory(source.clone())?];
+    let choice = if request.all_runs { Choice::All } else { Choice::Newest };
+    let set = scratch.path().join("set");
+    write_new(&set, &Job { apps: &apps, request, choice }, messages)?;
+    if !set.is_dir() {
+        return Err(Error::plain(format!("no run of {} could be read", shown(source))));
+    }
+    Ok(set)
+}
+
+/// Prints the answer to a query.
+fn answer(engine: &Engine, query: &str, form: RowForm, messages: &mut Messages) -> Result<(), Error> {
+    let mut running = engine.start(query)?;
+    let shown = show(running.rows(), form, messages);
+    let ended = running.finish();
+    shown?;
+    if let Err(failure) = ended? {
+        messages.failure(failure);
+    }
+    Ok(())
+}
+
+/// Reads queries from the terminal until the user ends the session.
+fn converse(engine: &Engine, form: RowForm, messages: &mut Messages) -> Result<(), Error> {
+    messages.done(format_args!(
+        "a query ends with ;  show tables; lists the tables, describe calls; the columns of one, and Ctrl-D ends"
+    ));
+    let mut query = String::new();
+    loop {
+        Stream::Error.show(PROMPTS[usize::from(!query.is_empty())].as_bytes());
+        let mut line = String::new();
+        let read = io::stdin().lock().take(LONGEST_QUERY).read_line(&mut line);
+        let read =
+            read.map_err(|error| Error::io("read queries from", Path::new("standard input"), error))?;
+        let ends = query.is_empty() && ENDS.contains(&line.trim().trim_end_matches(';'));
+        query.push_str(&line);
+        if (read == 0 || ends || query.trim_end().ends_with(';')) && !ends && !query.trim().is_empty() {
+            // An error is shown, and does not end the session.
+            answer(engine, &query, form, &mut Messages::new(false))?;
+            query.clear();
+        }
+        if read == 0 || ends {
+            return Ok(());
+        }
+        if query.trim().is_empty() {
+            query.clear();
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! DuckDB as a program: its command, or Python with its module. Each query is a process of its own, which reads the
+//! definitions of views and macros, and then the query. All processes of a session share a database, so that a table
+//! or a view that one query makes is there for the next.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use crate::command::run::find_in_path;
+use crate::os::unfinished::Scratch;
+use crate::ui::error::Error;
+
+/// The program in Python that answers queries by DuckDB's module.
+const DRIVER: &str = include_str!("driver.py");
+/// The greatest length of an error of DuckDB that is shown, in bytes.
+const LONGEST_ERROR: u64 = 1 << 14;
+
+/// A program that answers queries.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    /// DuckDB's command.
+    Command(PathBuf),
+    /// Python, which has DuckDB's module.
+    Python(PathBuf),
+}
+
+impl Program {
+    /// Returns the program that is installed.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(super) fn find() -> Result<Program, Error> {
+        if let Some(command) = find_in_path(Path::new("duckdb")) {
+            return Ok(Program::Command(command));
+        }
+        let pythons = ["python3", "python"].iter().filter_map(|name| find_in_path(Path::new(name)));
+        let has_module = |python: &PathBuf| {
+            let mut command = of_python(python);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command.status().is_ok_and(|status| status.success())
+        };
+        pythons.into_iter().find(has_module).map(Program::Python).ok_or_else(|| {
+            Error::plain(
+                "there is no DuckDB, which answers queries: neither the command duckdb (https://duckdb.org/install) \
+                 nor the module of python3 (python3 -m pip install duckdb)",
+            )
+        })
+    }
+}
+
+/// Returns the command for the program in Python. Without arguments, it ends after it has loaded the module.
+fn of_python(python: &Path) -> Command {
+    let mut command = Command::new(python);
+    // Neither the current directory nor the environment name modules.
+    command.args(["-I", "-c", DRIVER]);
+    command
+}
+
+/// DuckDB, with the data set.
+#[derive(Debug)]
+pub(super) struct Engine {
+    /// The program.
+    pub program: Program,
+    /// The settings and definitions before each query.
+    pub prelude: String,
+    /// The absolute path of the data set. Processes run in it, so that the paths in the definitions are relative.
+    pub set: PathBuf,
+    /// The directory with the database, and with the files of a query that needs much memory.
+    pub scratch: Scratch,
+}
+
+/// A query that is being answered.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Child,
+    errors: File,
+    rows: BufReader<ChildStdout>,
+}
+
+impl Engine {
+    /// Starts to answer a query.
+    ///
+    /// # Errors
+    /// If DuckDB cannot be started.
+    pub(super) fn start(&self, query: &str) -> Result<Running, Error> {
+        let database = self.scratch.path().join("session.duckdb");
+        let mut command = match &self.program {
+            Program::Command(program) => {
+                let mut command = Command::new(program);
+                command.args(["-no-init", "-batch", "-bail", "-jsonlines"]).arg(database);
+                command
+            }
+            Program::Python(program) => {
+                let mut command = of_python(program);
+                command.arg(database).arg(self.prelude.len().to_string());
+                command
+            }
+        };
+        let mut begin = || {
+            let (mut input, errors) = (tempfile::tempfile()?, tempfile::tempfile()?);
+            input.write_all(self.prelude.as_bytes())?;
+            input.write_all(query.as_bytes())?;
+            input.write_all(b"\n;\n")?;
+            input.rewind()?;
+            command.current_dir(&self.set).stdin(input).stdout(Stdio::piped()).stderr(errors.try_clone()?);
+            let mut child = command.spawn()?;
+            let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+            Ok(Running { child, errors, rows: BufReader::new(stdout) })
+        };
+        begin().map_err(|error| Error::io("run", Path::new(command.get_program()), error))
+    }
+}
+
+impl Running {
+    /// Returns the lines with rows.
+    pub(super) fn rows(&mut self) -> &mut impl BufRead {
+        &mut self.rows
+    }
+
+    /// Waits for the end. Returns the error that DuckDB has reported, if any.
+    ///
+    /// # Errors
+    /// If the end is not known.
+    pub(super) fn finish(self) -> Result<Result<(), String>, Error> {
+        let Running { mut child, mut errors, rows } = self;
+        // A query whose rows are not wanted any more ends.
+        drop(rows);
+        let failed = |error| Error::io("wait for", Path::new("DuckDB"), error);
+        let status = child.wait().map_err(failed)?;
+        if status.success() {
+            return Ok(Ok(()));
+        }
+        let mut said = Vec::new();
+        let read = errors.rewind().and_then(|()| errors.take(LONGEST_ERROR).read_to_end(&mut said));
+        read.map_err(failed)?;
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        Ok(Err(if said.is_empty() { format!("DuckDB ended with {status}") } else { said }))
+    }
+}

@@ -1,0 +1,56 @@
+//! The subcommand `sql`: queries of traces and of data sets, which DuckDB answers.
+//!
+//! DuckDB is a program of others: its command `duckdb`, or its module for Python. This command makes views of the tables
+//! of a data set, and the macros in `macros.sql`. Of an application's traces, it first writes a data set among the
+//! temporary files.
+//!
+//! Data sets and traces are of strangers. The views name each file of the set, DuckDB may open files of the set only, it
+//! installs and loads no extensions, and no query changes that. Rows come back as lines of JSON, and reach the terminal
+//! through the console, which escapes them.
+
+#[cfg(feature = "parquet")]
+mod answer;
+#[cfg(feature = "parquet")]
+mod ask;
+#[cfg(feature = "parquet")]
+mod engine;
+#[cfg(feature = "parquet")]
+mod prelude;
+
+use std::path::PathBuf;
+
+use crate::ui::error::Error;
+use crate::ui::messages::Messages;
+use crate::view::request::Request;
+use crate::view::rows::RowForm;
+
+/// The source of the rows, and the questions.
+#[derive(Debug)]
+pub(crate) struct Question {
+    /// A data set, or an application, or a directory with traces.
+    pub source: PathBuf,
+    /// The query; without it, queries are read from standard input.
+    pub query: Option<String>,
+    /// The form of the answer.
+    pub form: RowForm,
+    /// The wanted records of an application.
+    pub request: Request,
+}
+
+/// Asks DuckDB, and prints the answers.
+///
+/// # Errors
+/// If there is no DuckDB, there are no traces, or the data set cannot be read.
+#[cfg(feature = "parquet")]
+pub(crate) fn sql(question: &Question, messages: &mut Messages) -> Result<(), Error> {
+    ask::ask(question, messages)
+}
+
+/// Returns the error that this command was built without the format.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "parquet"))]
+pub(crate) fn sql(_question: &Question, _messages: &mut Messages) -> Result<(), Error> {
+    Err(crate::command::dataset::without_parquet())
+}

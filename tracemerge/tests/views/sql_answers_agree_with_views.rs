@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use trace_format::line::Ticks;
-use trace_format::meta::{ClockKind, Run};
+use trace_format::meta::{ClockKind, Meta, RingPlace, Run, Thread};
+use trace_format::sites::{Site, SiteKind};
 
 use crate::support::programs::path_of;
-use crate::support::{Place, Ran, everything, header, line, optional_readers, ran, run, whole_file};
+use crate::support::{
+    Place, Ran, everything, header, line, optional_readers, ran, raw_file_of_sites, run, whole_file,
+};
 
 /// Returns the names of the temporary files that the command has left.
 fn temporary_files(place: &Place) -> Vec<OsString> {
@@ -137,7 +140,7 @@ fn duckdb_gets_the_files_of_the_set_and_no_others() {
     assert_eq!(temporary_files(&place), [""; 0]);
     let ran = sql(&place, &bin, &["--since", "1s", "it's [a] set", "select 1"]);
     assert_eq!(ran.status, Some(2));
-    assert!(ran.err.contains("--since selects records of traces"), "{}", ran.err);
+    assert!(ran.err.contains("is a data set, whose records a query selects"), "{}", ran.err);
 }
 
 #[cfg(unix)]
@@ -437,6 +440,90 @@ fn waits_for_locks_are_those_of_the_locks_command() {
                 found.contains(&ms("waited_ns")) && (waits == 1 || found.contains(&ms("longest_ns"))),
                 "{found}"
             );
+        }
+    }
+}
+
+/// Writes the traces of a server on one machine into a directory. A query of the database takes `query` ticks of 250 ns.
+fn write_server(place: &Place, directory: &str, pid: u32, query: u64) {
+    fs::create_dir(place.path(directory)).unwrap();
+    let of_run = run(pid, 0);
+    let site = Site {
+        id: 1,
+        line: 12,
+        module: "app".into(),
+        file: "src/main.rs".into(),
+        function: "app::accept".into(),
+        template: "got request {}".into(),
+        format: "got request {}".into(),
+        descriptor: b"l".to_vec(),
+        names: vec!["number".into()],
+        kind: SiteKind::Message,
+        ..Site::default()
+    };
+    let thread = Thread { name: b"accept".to_vec(), ring: RingPlace::Shared, why: Vec::new(), file: None };
+    let metas = [(0, &Meta::Run(of_run.clone())), (0, &Meta::Thread(thread))];
+    let messages = (1..=3).map(|number| (4000 * number, 1, format!("got request {number}")));
+    let bytes = raw_file_of_sites(5, &metas, &[site], messages);
+    place.write(format!("{directory}/app.trace.5"), bytes);
+    let parsed = 4000 + 800;
+    let locked = parsed + 200 + query;
+    let worker = [
+        (4100, "> app::handle at src/main.rs:30".to_owned()),
+        (4200, "> app::parse at src/parse.rs:3".to_owned()),
+        (parsed, "< app::parse at src/parse.rs:3".to_owned()),
+        (parsed + 200, "> app::query at src/db.rs:7".to_owned()),
+        (locked, "< app::query at src/db.rs:7".to_owned()),
+        (locked + 100, "! lock wait id=1 for=lock made=\"src/main.rs:8\" at=\"src/main.rs:33\" holder=7 since=\"src/log.rs:4\"".to_owned()),
+        (locked + 2100, "! lock got id=1 ns=500000".to_owned()),
+        (locked + 2200, "< app::handle at src/main.rs:30".to_owned()),
+    ];
+    let logger = [
+        (4000, ": INFO app: span=12 request{path=\"/slow\"} new".to_owned()),
+        (4100, "> span=12 request at src/main.rs:29".to_owned()),
+        (5000, "> span=20 load at src/db.rs:5".to_owned()),
+        (5000 + query, "< span=20 ended load at src/db.rs:5".to_owned()),
+        (5200 + query, "< span=12 request at src/main.rs:29".to_owned()),
+        (5600 + query, ": INFO app: span=12 request closed".to_owned()),
+    ];
+    for (tid, name, lines) in [(6, "worker", &worker[..]), (7, "logger", &logger)] {
+        let text: String =
+            lines.iter().map(|(ticks, text)| format!("{ticks:016x}-{tid:08} {text}\n")).collect();
+        place.write(format!("{directory}/app.trace.{tid}"), whole_file(&of_run, tid, name, text.as_bytes()));
+    }
+}
+
+#[test]
+fn the_queries_of_the_guide_have_these_answers() {
+    let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide.md")).unwrap();
+    let (_, chapter) = guide.split_once("\n## From ten machines to an answer\n").unwrap();
+    let chapter = chapter.split("\n## ").next().unwrap();
+    let place = Place::new();
+    write_server(&place, "web-01", 812, 24_000);
+    write_server(&place, "web-02", 813, 96_000);
+    for machine in ["web-01", "web-02"] {
+        let ran = place.merge(["dataset", "add", "--machine", machine, "traces.set", machine]);
+        // The raw file has no end.
+        assert_eq!((ran.status, ran.err.lines().count()), (Some(1), 2), "{}", ran.err);
+    }
+    let mut steps = Vec::new();
+    for block in chapter.split("```").skip(1).step_by(2).filter(|block| block.starts_with("text\n$ ")) {
+        let mut lines = block.lines().skip(1);
+        let command = lines.next().unwrap().strip_prefix("$ tracemerge sql traces.set \"").unwrap();
+        let answer: String = lines.map(|line| format!("{line}\n")).collect();
+        steps.push((command.strip_suffix('"').unwrap(), answer));
+    }
+    let macros =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/command/sql/macros.sql")).unwrap();
+    for named in macros.lines().filter_map(|line| line.strip_prefix("create or replace macro ")) {
+        let name = named.split_once('(').unwrap().0;
+        assert!(steps.iter().any(|(query, _)| query.contains(&format!("{name}("))), "{name} is described");
+    }
+    for engine in engines() {
+        for (query, answer) in &steps {
+            let ran = sql(&place, &engine, &["traces.set", query]);
+            assert_eq!((ran.status, &ran.err[..]), (Some(0), ""), "{query}");
+            assert_eq!(String::from_utf8(ran.out).unwrap(), *answer, "{query}");
         }
     }
 }

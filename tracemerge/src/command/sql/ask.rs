@@ -62,8 +62,10 @@ fn set_of(question: &Question, scratch: &Scratch, messages: &mut Messages) -> Re
     let Question { source, request, .. } = question;
     let failed = |error| Error::io("read the data set", source, error);
     if source.is_dir() && list_files(source, RUNS).map_err(failed)?.is_some() {
-        if let Some(option) = request.view.selecting_options().first() {
-            let text = format!("{option} selects records of traces; a query selects those of a data set");
+        if request.view.leaves_out() {
+            let path = shown(source);
+            let text =
+                format!("{path} is a data set, whose records a query selects: options do that for traces");
             return Err(Error::plain(text));
         }
         return canonicalize(source).map_err(failed);

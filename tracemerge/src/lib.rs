@@ -184,6 +184,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let question = options.into_question(source, query);
             run_and_report(question.request.quiet, |messages| command::sql::sql(&question, messages))
         }
+        Subcommand::Dataset { command: DatasetCommand::Clocks } => {
+            run_and_report(false, |messages| command::dataset::clocks(messages))
+        }
         Subcommand::On { quiet, pid } => {
             run_and_report(quiet, |messages| command::switch::switch(pid, true, messages))
         }

@@ -636,6 +636,9 @@ pub(crate) enum DatasetCommand {
         #[arg(value_name = "DIR")]
         directory: PathBuf,
     },
+    /// Read runs of a set on standard input, and write their clocks
+    #[command(hide = true)]
+    Clocks,
 }
 
 /// Parses the command line, whose first word is the command's own name.

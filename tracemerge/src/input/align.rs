@@ -78,7 +78,7 @@ pub(crate) fn align(
         return Ok(all);
     }
     let files = boots.iter().zip(runs).flat_map(|(sources, runs)| runs.iter().zip(sources));
-    let clocks = clocks_of(files.filter_map(|(run, source)| Some((run.as_ref()?, source))));
+    let mut clocks = clocks_of(files.filter_map(|(run, source)| Some((run.as_ref()?, source))));
     if !sync.is_empty() {
         if let Some(alignment) = align_by_messages(boots, runs, &clocks, sync, messages) {
             return join_all(boots, runs, &clocks, &alignment);
@@ -86,26 +86,19 @@ pub(crate) fn align(
     }
     let periods: Vec<_> =
         boots.iter().zip(runs).map(|(sources, runs)| period(sources, runs, &clocks)).collect();
-    // Boots are in the order of their beginnings. A group continues as long as a boot begins before another one has
-    // ended.
-    let (mut reference, mut end) = (0, None);
-    let mut machines = Vec::new();
-    for (place, period) in periods.iter().enumerate() {
-        let Some((first, last)) = *period else {
-            end = None;
-            continue;
-        };
-        if end.is_some_and(|end| first <= end) {
-            let scale = rekey(&mut boots[place], &runs[place], &runs[reference], &clocks, None)?;
-            all[place] = Aligned { joins: true, scale, reference: first_run(&runs[reference]).cloned() };
-            machines.push(place);
-        } else {
-            reference = place;
-        }
-        end = end.filter(|_| all[place].joins).max(Some(last));
+    let references = references(&periods);
+    let machines = references.iter().enumerate().filter(|(place, reference)| place != *reference).count();
+    if machines > 0 {
+        // The lines get other ticks, so all bytes are read anyway.
+        clocks.refine(boots.iter().zip(runs).flat_map(|(sources, runs)| {
+            let files = runs.iter().zip(sources);
+            files.filter_map(|(run, source)| Some((run.as_ref()?, source.anchors())))
+        }));
+        report(&clocks, machines as u64 + 1, messages);
     }
-    if !machines.is_empty() {
-        report(&clocks, machines.len() as u64 + 1, messages);
+    for (place, reference) in references.into_iter().enumerate().filter(|(place, of)| place != of) {
+        let scale = rekey(&mut boots[place], &runs[place], &runs[reference], &clocks, None)?;
+        all[place] = Aligned { joins: true, scale, reference: first_run(&runs[reference]).cloned() };
     }
     let mut joined: Vec<Vec<Source>> = Vec::new();
     for (sources, aligned) in std::mem::take(boots).into_iter().zip(&all) {
@@ -116,6 +109,23 @@ pub(crate) fn align(
     }
     *boots = joined;
     Ok(all)
+}
+
+/// Returns the place of the boot whose ticks each boot gets: its own place, or that of an earlier boot. `periods` are the
+/// wall times of the boots, in the order of their beginnings; a group continues as long as a boot begins before another
+/// one has ended.
+fn references(periods: &[Option<(u64, u64)>]) -> Vec<usize> {
+    let (mut reference, mut end) = (0, None);
+    let mut references = Vec::with_capacity(periods.len());
+    for (place, period) in periods.iter().enumerate() {
+        let joins = period.zip(end).is_some_and(|((first, _), end)| first <= end);
+        if !joins {
+            reference = place;
+        }
+        references.push(reference);
+        end = period.map(|(_, last)| end.filter(|_| joins).map_or(last, |end: u64| end.max(last)));
+    }
+    references
 }
 
 /// Joins all boots, in ticks of the reference.

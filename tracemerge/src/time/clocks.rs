@@ -44,6 +44,25 @@ struct WallPeriod {
     floor: u64,
 }
 
+/// A line of a clock between ticks and the wall clock, for programs that convert many times on their own: it holds
+/// from `from` (in ticks, or in nanoseconds) up to the next line, goes through a point, and gives at least `floor`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClockLine {
+    pub from: u64,
+    pub ticks: u64,
+    pub ns: u64,
+    pub rate_ticks: u64,
+    pub rate_ns: u64,
+    pub floor: u64,
+}
+
+impl ClockLine {
+    fn new(from: u64, (at, rate): (Point, Rate), floor: u64) -> ClockLine {
+        let (Point { ticks, ns }, Rate { ticks: rate_ticks, ns: rate_ns, .. }) = (at, rate);
+        ClockLine { from, ticks, ns, rate_ticks, rate_ns, floor }
+    }
+}
+
 /// The clock of one boot. Its arithmetic is exact to a nanosecond; [`TickClock::uncertainty_ns`] measures how
 /// accurate the anchors are.
 #[derive(Clone, Debug)]
@@ -154,6 +173,48 @@ impl TickClock {
             }
         }
         Ticks(u64::MAX)
+    }
+
+    /// Returns the lines of [`TickClock::ascending_wall`]: `ns + floor((t - ticks) * rate_ns / rate_ticks)` at the ticks t.
+    #[must_use]
+    pub(crate) fn lines_to_wall(&self) -> Vec<ClockLine> {
+        let mut lines = Vec::new();
+        for (period, end) in self.periods_with_ends() {
+            let all: Vec<_> = period.scale.lines().collect();
+            for (number, (from, _, at, rate)) in all.iter().enumerate() {
+                let until = all.get(number + 1).map_or(u64::MAX, |next| next.0).min(end);
+                let from = (*from).max(period.from);
+                if from < until {
+                    lines.push(ClockLine::new(from, (*at, *rate), period.floor));
+                }
+            }
+        }
+        lines
+    }
+
+    /// Returns the lines of [`TickClock::ticks`]: `ticks + ceil((n - ns) * rate_ticks / rate_ns)` at the nanosecond n.
+    #[must_use]
+    pub(crate) fn lines_to_ticks(&self) -> Vec<ClockLine> {
+        let (mut lines, mut begin) = (Vec::new(), 0);
+        for (period, end) in self.periods_with_ends() {
+            // The first nanosecond whose ticks are not in the period any more.
+            let is_inside = |ns: u64| period.scale.ticks(ns).0.max(period.from) < end;
+            let (mut low, mut high) = (begin, u64::MAX);
+            while low < high && end < u64::MAX {
+                let middle = low.midpoint(high);
+                if is_inside(middle) { low = middle + 1 } else { high = middle }
+            }
+            let all: Vec<_> = period.scale.lines().collect();
+            for (number, (_, from, at, rate)) in all.iter().enumerate() {
+                let until = all.get(number + 1).map_or(u64::MAX, |next| next.1).min(high);
+                let from = (*from).max(begin);
+                if from < until {
+                    lines.push(ClockLine::new(from, (*at, *rate), period.from));
+                }
+            }
+            begin = high;
+        }
+        lines
     }
 
     /// Returns a reader of steady time for many ticks that are near each other.

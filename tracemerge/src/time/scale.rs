@@ -136,6 +136,16 @@ impl Scale {
         (from, rate, start..end)
     }
 
+    /// Returns the lines of the scale, in order: each with the first ticks, and the first nanosecond, for which it holds.
+    pub(super) fn lines(&self) -> impl Iterator<Item = (u64, u64, Point, Rate)> {
+        (0..=self.points.len()).map(|behind| {
+            let before = behind.checked_sub(1).map(|before| self.points[before]);
+            let (from, rate) = self.segment(behind);
+            let holds = before.map_or((0, 0), |before| (before.ticks, before.ns.saturating_add(1)));
+            (holds.0, holds.1, from, rate)
+        })
+    }
+
     /// Returns the largest error that the scale would make at one of its points without that point.
     pub(super) fn largest_error(&self) -> u64 {
         let between = self.points.windows(3).map(|three| {

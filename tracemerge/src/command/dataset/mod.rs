@@ -8,6 +8,7 @@
 
 #[cfg(feature = "parquet")]
 mod add;
+mod clocks;
 #[cfg(feature = "parquet")]
 mod compact;
 #[cfg(feature = "parquet")]
@@ -60,6 +61,14 @@ pub(crate) fn compact(_path: &Path, _messages: &mut Messages) -> Result<(), Erro
 #[cfg(feature = "parquet")]
 pub(crate) fn write_new(path: &Path, job: &Job<'_>, messages: &mut Messages) -> Result<(), Error> {
     add::write_new(path, job, messages)
+}
+
+/// Reads runs of a set on standard input, and writes their clocks to standard output.
+///
+/// # Errors
+/// If the input cannot be read or is of another form, or if the output cannot be written.
+pub(crate) fn clocks(messages: &mut Messages) -> Result<(), Error> {
+    clocks::clocks(messages)
 }
 
 /// Returns the error that this command was built without the format.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parquet::errors::Result;
 use trace_format::line::Ticks;
-use trace_format::meta::Meta;
+use trace_format::meta::{Meta, Run};
 use trace_format::wait::WaitCause;
 use trace_format::wall::Wall;
 
@@ -415,11 +415,11 @@ impl DatasetFormat {
         Ok(())
     }
 
-    /// Adds a row of what a `#` line says about losses or clocks.
+    /// Adds the row of a `#` line about a loss or clocks.
     #[cold]
     fn add_meta(
         &mut self,
-        meta: &Meta,
+        (meta, payload): (&Meta, &str),
         (ticks, wall): (Ticks, u64),
         thread: u32,
         out: &mut Vec<u8>,
@@ -435,12 +435,13 @@ impl DatasetFormat {
             let head = Head { numbers: &numbers, optional: &[], thread };
             self.put((TableName::Losses, wall), &head, 0, [Some(reason), None], out)?;
         }
-        if let Meta::Clock { ticks, wall: read, .. } = meta {
-            let read = read.0 / MICROSECOND;
-            let numbers = [read, ticks.0].map(signed);
-            let head = Head { numbers: &numbers, optional: &[], thread };
-            self.put((TableName::Clocks, read), &head, 0, [None, None], out)?;
-        }
+        let (Meta::Clock { ticks, wall: read, .. } | Meta::Run(Run { ticks, wall: read, .. })) = meta else {
+            return Ok(());
+        };
+        let read = read.0 / MICROSECOND;
+        let numbers = [read, ticks.0].map(signed);
+        let head = Head { numbers: &numbers, optional: &[], thread };
+        self.put((TableName::Clocks, read), &head, 0, [Some(payload), None], out)?;
         Ok(())
     }
 
@@ -546,8 +547,8 @@ impl DatasetFormat {
         self.count += 1;
         self.times = Some(self.times.map_or((wall, wall), |(first, last)| (first.min(wall), last.max(wall))));
         self.last = self.last.max(event.ticks.0);
-        if let EventContent::Meta { meta: Some(meta), .. } = &event.what {
-            self.add_meta(meta, (event.ticks, wall), thread, out)?;
+        if let EventContent::Meta { meta: Some(meta), payload, .. } = &event.what {
+            self.add_meta((meta, payload), (event.ticks, wall), thread, out)?;
             if let Meta::Wait(wait) = meta {
                 self.add_wait_for_tracer((event.thread, wait.what), inventory, out)?;
             }

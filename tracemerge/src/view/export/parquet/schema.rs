@@ -289,7 +289,7 @@ pub(crate) static DATASET_LOSSES: [ColumnSpec; 11] = [
 ];
 
 /// The columns of the table `clocks` of a data set.
-pub(crate) static DATASET_CLOCKS: [ColumnSpec; 9] = [
+pub(crate) static DATASET_CLOCKS: [ColumnSpec; 10] = [
     column("wall", ColumnType::Time, false, Source::Number(0)),
     column("ticks", ColumnType::Integer, false, Source::Number(1)),
     text("host", true, Source::OfThread(OfThread::Host)),
@@ -299,4 +299,5 @@ pub(crate) static DATASET_CLOCKS: [ColumnSpec; 9] = [
     text("run", true, Source::OfThread(OfThread::Run)),
     column("tid", ColumnType::Integer, false, Source::OfThread(OfThread::Tid)),
     text("thread", false, Source::OfThread(OfThread::Label)),
+    text("reading", false, Source::Text(0)),
 ];

@@ -1,0 +1,1 @@
+"""Orders and reports data sets of tracemerge in Apache Spark."""

@@ -1,0 +1,3 @@
+from tracer_spark.cli import main
+
+main()

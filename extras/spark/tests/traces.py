@@ -6,54 +6,88 @@ import random
 
 EPOCH = datetime.datetime(1970, 1, 1)
 BEGIN = 1_795_187_462_000_000_000
+SECOND = 10**9
 
 
 def date(ns):
     """Returns a time in the form of traces."""
-    seconds = EPOCH + datetime.timedelta(seconds=ns // 10**9)
-    return f"{seconds:%Y-%m-%dT%H:%M:%S}.{ns % 10**9:09}Z"
+    seconds = EPOCH + datetime.timedelta(seconds=ns // SECOND)
+    return f"{seconds:%Y-%m-%dT%H:%M:%S}.{ns % SECOND:09}Z"
 
 
-def write(path, number, records, begin=BEGIN, seconds=30, step_back=False):
-    """Writes the trace of a machine: two threads, each with calls, polls of spans, messages and a loss.
+class Machine:
+    """A machine with a counter of its own.
 
-    Machines have other rates of ticks, other first ticks, and times that share microseconds, and nanoseconds, with each
-    other. Readings of the clocks, one each ten seconds, are not on a line.
+    Some counters are slower than a nanosecond, so several nanoseconds share a tick. The readings of the clocks, one each
+    ten seconds, are not on a line, and the wall clock may be set back.
     """
-    draw = random.Random(number)
-    # Some counters are slower than a nanosecond, so several nanoseconds share a tick.
-    hertz = draw.choice([24_000_000, 1_000_000_000, 2_899_999_123, 3_000_000_000])
-    first, pid = draw.randrange(10**6, 10**15), 1000 + number
-    start = begin + draw.randrange(0, 10**9)
-    ticks_after = lambda ns: first + ns * hertz // 10**9
-    run = (
-        f'run version=1 id={number + 1:08x} root={number + 1:08x} pid={pid} exe="/bin/app" boot="boot-{number}" '
-        f"ticks={first} wall={date(start)} clock=ordered"
-    )
-    os.makedirs(path)
-    for tid in (pid, pid + 1):
-        lines = [(first, f"# {run}")]
-        for after in range(1, seconds, 10):
-            drift = draw.randrange(-2000, 2000) - (5 * 10**9 if step_back and after > 10 else 0)
-            at = after * 10**9
-            lines.append((ticks_after(at), f"# clock ticks={ticks_after(at)} wall={date(start + at + drift)}"))
-        count = records // 2
-        for n in range(count):
-            # Times are dense, and neighbours often share their ticks.
-            at = seconds * 10**9 * (n - n % 3) // count
-            at += draw.choice([0, 0, 1, 40, 900])
-            kind = n % 10
-            text = {
-                0: "> app::serve at src/serve.rs:7",
-                1: "> span=%d app::poll at src/poll.rs:9" % (tid * 1000 + n // 10),
-                4: "< span=%d ended app::poll at src/poll.rs:9" % (tid * 1000 + n // 10),
-                8: "< app::serve at src/serve.rs:7",
-            }.get(kind, f": request {n} of {number} sent {draw.randrange(100)} bytes")
-            lines.append((ticks_after(at), text))
-        lines.append((ticks_after(seconds * 10**9 - 1), f"# lost records={number + 1} reason=full"))
-        with open(f"{path}/app.trace.{tid}", "w") as out:
-            # A thread's ticks never go back.
-            highest = 0
-            for ticks, text in sorted(lines, key=lambda line: line[0]):
-                highest = max(highest, ticks)
-                out.write(f"{highest:016x}-{tid:08} {text}\n")
+
+    def __init__(self, number, begin=BEGIN, seconds=30, is_set_back=False):
+        self.draw = random.Random(number)
+        self.number, self.seconds, self.is_set_back = number, seconds, is_set_back
+        self.hertz = self.draw.choice([24_000_000, SECOND, 2_899_999_123, 3_000_000_000])
+        self.first = self.draw.randrange(10**6, 10**15)
+        self.start = begin + self.draw.randrange(0, SECOND)
+
+    def ticks(self, after):
+        return self.first + after * self.hertz // SECOND
+
+    def write(self, folder, records, run=0, threads=2):
+        """Writes a run that begins `run` times three seconds after the boot: calls, polls of spans, messages and a loss.
+
+        The times of machines and threads share microseconds, nanoseconds and ticks.
+        """
+        number, pid, begin = self.number, 1000 + 4 * self.number + 2 * run, 3 * run * SECOND
+        about = (
+            f'run version=1 id={number + 1:08x} root={number + 1:08x} pid={pid} exe="/bin/app" boot="boot-{number}" '
+            f"ticks={self.ticks(begin)} wall={date(self.start + begin)} clock=ordered"
+        )
+        os.makedirs(folder, exist_ok=True)
+        for tid in range(pid, pid + threads):
+            lines = [(self.ticks(begin), f"# {about}")]
+            for after in range(begin // SECOND + 1, self.seconds, 10):
+                set_back = 5 * SECOND if self.is_set_back and after > 10 else 0
+                wall = self.start + after * SECOND + self.draw.randrange(-2000, 2000) - set_back
+                ticks = self.ticks(after * SECOND)
+                lines.append((ticks, f"# clock ticks={ticks} wall={date(wall)}"))
+            count = records // threads
+            for n in range(count):
+                after = begin + (self.seconds * SECOND - begin) * (n - n % 3) // count
+                ticks = self.ticks(after + self.draw.choice([0, 0, 1, 40, 900]))
+                span = tid * 10**7 + n // 10
+                message = f": request {n} of {number} sent {self.draw.randrange(100)} bytes"
+                text = {
+                    0: "> app::serve at src/serve.rs:7",
+                    1: f"> span={span} app::poll at src/poll.rs:9",
+                    4: f"< span={span} ended app::poll at src/poll.rs:9",
+                    8: "< app::serve at src/serve.rs:7",
+                }.get(n % 10, message)
+                lines.append((ticks, text))
+            end = self.ticks(self.seconds * SECOND - 1)
+            lines.append((end, f"# lost records={number + 1} reason=full"))
+            with open(f"{folder}/app{run}.trace.{tid}", "w") as out:
+                # A thread's ticks never go back.
+                highest = 0
+                for ticks, text in sorted(lines, key=lambda line: line[0]):
+                    highest = max(highest, ticks)
+                    out.write(f"{highest:016x}-{tid:08} {text}\n")
+
+
+def write_all(folder, machines, records):
+    """Writes the traces of so many machines. The first one has half of all records.
+
+    Each tenth has two runs in one boot, each eleventh sets its clock back, each thirteenth is there an hour later, and each
+    sixty-seventh has one reading of its clocks only.
+    Returns the folders by the machines' names.
+    """
+    folders = {}
+    for number in range(machines):
+        name = f"m-{number:03}"
+        folders[name] = f"{folder}/{name}"
+        begin = BEGIN + (3600 * SECOND if number % 13 == 12 else 0)
+        seconds = 1 if number % 67 == 66 else 30
+        machine = Machine(number, begin, seconds, is_set_back=number % 11 == 10)
+        machine.write(folders[name], records * machines if number == 0 else records)
+        if number % 10 == 9 and seconds > 3:
+            machine.write(folders[name], records, run=1)
+    return folders

@@ -113,6 +113,11 @@ def convert(records, lines, clock, shift, x, result, to_ticks):
     return joined.withColumn(result, F.expr(value)).drop(*lines.columns)
 
 
+def or_fail(column, why):
+    """Returns a column whose rows without a value fail the job."""
+    return F.expr(f"coalesce({column}, raise_error(concat_ws(' ', '{why}: run', run, 'of', host)))")
+
+
 def positioned(spark, path):
     """Returns the records of a set with the places of their rows."""
     records = spark.read.parquet(f"{path}/records")
@@ -125,7 +130,6 @@ def with_order(spark, path, tracemerge):
     known = clocks(spark, path, tracemerge).persist()
     # Four values of each boot come to the driver.
     boots = [tuple(row) for row in known.select("began", "clock", "first", "last").collect()]
-    boots = [(began, clock, first, last) for began, clock, first, last in boots]
     grouped = spark.createDataFrame(groups(boots), "clock string, boot_number int, group int, reference string")
     # The latest time that a clock shows, if it was set back, is a floor of its lines.
     latest = F.expr("greatest(last, array_max(transform(to_wall, line -> line[5])))")
@@ -133,24 +137,27 @@ def with_order(spark, path, tracemerge):
     to_ticks = known.select(F.col("clock").alias("reference"), "to_ticks").join(of_group, "reference")
     to_ticks = to_ticks.where("low is not null")
 
-    def reference_lines(row):
-        shift = shift_of(len(row.to_ticks), row.low, row.high)
-        return in_buckets(row.reference, row.to_ticks, shift, row.low, row.high)
+    def shift(row):
+        return shift_of(len(row.to_ticks), row.low, row.high)
 
-    size = F.expr("greatest(0, (high - low) div (4 * size(to_ticks) + 8))")
-    shift = F.when(size == 0, 0).otherwise(F.length(F.conv(size.cast("string"), 10, 2)))
-    shifts = to_ticks.select("reference", shift.alias("reference_shift"))
     wall_lines = known.rdd.flatMap(lambda row: in_buckets(row.clock, row.to_wall, row.shift, row.first_ticks, row.last_ticks))
     wall_lines = spark.createDataFrame(wall_lines, LINES)
-    tick_lines = spark.createDataFrame(to_ticks.rdd.flatMap(reference_lines), LINES)
+    tick_lines = to_ticks.rdd.flatMap(lambda row: in_buckets(row.reference, row.to_ticks, shift(row), row.low, row.high))
+    tick_lines = spark.createDataFrame(tick_lines, LINES)
+    shifts = to_ticks.rdd.map(lambda row: (row.reference, shift(row)))
+    shifts = spark.createDataFrame(shifts, "reference string, reference_shift int")
     runs = known.join(grouped, "clock").join(shifts, "reference", "left")
-    runs = runs.withColumn("name", F.explode("runs")).drop("runs", "to_wall", "to_ticks", "first", "last", "began")
-    runs = runs.select(*(F.col("name")[n].alias(key) for n, key in enumerate(RUN)), "clock", "boot_number", "group", "reference", "shift", "reference_shift")
-    records = positioned(spark, path).join(F.broadcast(runs), RUN)
+    of_run = ["clock", "boot_number", "group", "reference", "shift", "reference_shift"]
+    runs = runs.select(F.explode("runs").alias("name"), *of_run)
+    runs = runs.select(*(F.col("name")[n].alias(key) for n, key in enumerate(RUN)), *of_run)
+    records = positioned(spark, path).join(F.broadcast(runs), RUN, "left")
+    # No record is left out silently.
+    records = records.withColumn("clock", or_fail("clock", "the table of clocks has no reading"))
     records = convert(records, wall_lines, "clock", "shift", "ticks", "ns", False)
     records = convert(records, tick_lines, "reference", "reference_shift", "ns", "at_reference", True)
-    own = "if(clock = reference, ticks, at_reference)"
-    records = records.withColumn("reference_ticks", F.expr(own))
+    at_reference = or_fail("at_reference", "no line of the clocks holds for a record")
+    at_reference = F.when(F.expr("clock = reference"), F.col("ticks")).otherwise(at_reference)
+    records = records.withColumn("reference_ticks", at_reference)
     return records.drop("clock", "reference", "shift", "reference_shift", "at_reference")
 
 

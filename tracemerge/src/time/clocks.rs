@@ -175,7 +175,8 @@ impl TickClock {
         Ticks(u64::MAX)
     }
 
-    /// Returns the lines of [`TickClock::ascending_wall`]: `ns + floor((t - ticks) * rate_ns / rate_ticks)` at the ticks t.
+    /// Returns the lines of [`TickClock::ascending_wall`]: `ns + floor((t - ticks) * rate_ns / rate_ticks)` at the ticks t,
+    /// which are not the last ones of 64 bits.
     #[must_use]
     pub(crate) fn lines_to_wall(&self) -> Vec<ClockLine> {
         let mut lines = Vec::new();
@@ -192,7 +193,8 @@ impl TickClock {
         lines
     }
 
-    /// Returns the lines of [`TickClock::ticks`]: `ticks + ceil((n - ns) * rate_ticks / rate_ns)` at the nanosecond n.
+    /// Returns the lines of [`TickClock::ticks`]: `ticks + ceil((n - ns) * rate_ticks / rate_ns)` at the nanosecond n,
+    /// which is neither the first nor the last one of 64 bits.
     #[must_use]
     pub(crate) fn lines_to_ticks(&self) -> Vec<ClockLine> {
         let (mut lines, mut begin) = (Vec::new(), 0);

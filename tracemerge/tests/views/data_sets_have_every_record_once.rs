@@ -12,10 +12,10 @@ use parquet::record::Field;
 use serde_json::{Map, Value, json};
 
 use trace_format::line::Ticks;
-use trace_format::meta::{ClockKind, Run};
+use trace_format::meta::{ClockKind, Meta, Run, SystemClocks};
 use trace_format::wall::Wall;
 
-use crate::support::{Place, everything, file, header, line, optional_readers, run};
+use crate::support::{Place, everything, file, header, line, meta, optional_readers, run};
 
 /// The microseconds of a day.
 const DAY: i64 = 86_400_000_000;
@@ -372,6 +372,45 @@ fn calls_spans_and_losses_of_a_set_are_those_of_the_trace() {
     );
 }
 
+#[test]
+fn the_clocks_of_a_set_go_through_its_readings() {
+    let place = Place::new();
+    let second = 1_000_000_000;
+    let begun = run(5, 0);
+    let read = |ticks: u64, wall: u64| {
+        let (ticks, wall) = (Ticks(ticks), Wall(begun.wall.0 + wall));
+        meta(ticks.0, 9, &Meta::Clock { ticks, wall, system: SystemClocks::default() })
+    };
+    let lines =
+        [file(&begun, 9, &[3]), read(2 * second, second + 7), read(6 * second, 3 * second + 1)].concat();
+    place.write("app.trace.9", lines);
+    add(&place, &["app"]);
+    let rows = rows_of_table(&place.path("set"), "clocks", "wall");
+    let readings: Vec<&str> = rows.iter().map(|row| row["reading"].as_str().unwrap()).collect();
+    assert!(readings[0].starts_with("run version=") && readings[1].starts_with("clock ticks=2000000000 "));
+    let given = json!({"run": ["m-1", 5], "readings": readings, "first": 0, "last": 6 * second}).to_string();
+    place.write("runs", given + "\n");
+    let output =
+        place.command().args(["dataset", "clocks"]).stdin(File::open(place.path("runs")).unwrap()).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let clock: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let at = |ns: u64| begun.wall.0 + ns;
+    assert_eq!(clock["period"], json!([at(0), at(3 * second + 1)]));
+    let (first, last) = (second + 7, 2 * second - 6);
+    let through = |line: &Value| [line[1].clone(), line[2].clone(), line[3].clone(), line[4].clone()];
+    let found: Vec<_> = clock["to_wall"].as_array().unwrap().iter().map(through).collect();
+    assert_eq!(found[0], [json!(0), json!(at(0)), json!(2 * second), json!(first)]);
+    assert_eq!(found[1], [json!(2 * second), json!(at(second + 7)), json!(4 * second), json!(last)]);
+    let wrong = place
+        .command()
+        .args(["dataset", "clocks"])
+        .stdin(File::open(place.path("app.trace.9")).unwrap())
+        .output();
+    let wrong = String::from_utf8(wrong.unwrap().stderr).unwrap();
+    assert!(wrong.contains("cannot read runs on standard input: line 1: "), "{wrong}");
+}
+
 /// Returns the identity and the time of each file of a set.
 #[cfg(unix)]
 fn identities(set: &Path) -> BTreeMap<String, (u64, std::time::SystemTime)> {
@@ -405,7 +444,8 @@ fn a_run_that_has_not_grown_adds_nothing_and_one_that_has_replaces_its_rows() {
     let first = add(&place, &["app"]);
     assert!(first.err.contains("added 2 runs to "), "{}", first.err);
     let before = identities(&set);
-    assert_eq!(before.len(), 4, "{before:?}");
+    // Each has a file of its records, its reading of the clocks, and its row in the table of runs.
+    assert_eq!(before.len(), 6, "{before:?}");
     let again = add(&place, &["app"]);
     assert!(again.err.contains("added 0 runs to "), "{}", again.err);
     assert!(again.err.contains("it has 2 runs already"), "{}", again.err);
@@ -421,7 +461,7 @@ fn a_run_that_has_not_grown_adds_nothing_and_one_that_has_replaces_its_rows() {
     assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
     let changed = before.iter().filter(|(name, of)| after[*name] != **of);
     assert!(changed.clone().all(|(name, _)| name.contains("/00000050-5-")), "{changed:?}");
-    assert_eq!(changed.count(), 2);
+    assert_eq!(changed.count(), 3);
     let messages = messages(&set);
     assert_eq!((messages.len(), messages.values().sum::<usize>()), (5, 5), "{messages:?}");
     // Beside the set are the traces and the lock.

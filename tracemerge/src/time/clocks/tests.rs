@@ -154,7 +154,12 @@ proptest! {
             prop_assert!(clock.steady(Ticks(pair[0])) <= clock.steady(Ticks(pair[1])));
             prop_assert!(clock.ascending_wall(Ticks(pair[0])) <= clock.ascending_wall(Ticks(pair[1])));
         }
+        let (to_wall, to_ticks) = (clock.lines_to_wall(), clock.lines_to_ticks());
         for time in ticks {
+            if (1..u64::MAX).contains(&time) {
+                prop_assert_eq!(along(&to_wall, time, false), clock.ascending_wall(Ticks(time)).0);
+                prop_assert_eq!(along(&to_ticks, time, true), clock.ticks(Wall(time)).0);
+            }
             let first = clock.ticks(Wall(time));
             prop_assert!(first.0 == u64::MAX || clock.wall(first).0 >= time);
             prop_assert!(first.0 == 0 || clock.wall(Ticks(first.0 - 1)).0 < time);
@@ -163,6 +168,19 @@ proptest! {
             prop_assert!(first.0 == 0 || clock.steady(Ticks(first.0 - 1)) < time);
         }
     }
+}
+
+/// Returns the value at `x` of the line that holds there, as a program computes it that has the lines only.
+fn along(lines: &[ClockLine], x: u64, to_ticks: bool) -> u64 {
+    let line = lines.iter().rfind(|line| line.from <= x).copied().unwrap();
+    let ClockLine { ticks, ns, rate_ticks, rate_ns, floor, .. } = line;
+    let (of, at, by, over) =
+        if to_ticks { (ns, ticks, rate_ticks, rate_ns) } else { (ticks, ns, rate_ns, rate_ticks) };
+    let value = match x.checked_sub(of) {
+        Some(after) => at.saturating_add(Rate::scale(after, by, over, to_ticks)),
+        None => at.saturating_sub(Rate::scale(of - x, by, over, !to_ticks)),
+    };
+    value.max(floor)
 }
 
 fn edgy() -> impl Strategy<Value = u64> {

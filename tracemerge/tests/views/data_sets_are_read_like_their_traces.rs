@@ -80,6 +80,19 @@ fn views_of_a_set_are_those_of_its_traces() {
 }
 
 #[test]
+fn a_set_is_compared_with_its_traces_and_is_neither_followed_nor_added() {
+    let place = traces();
+    let ran = place.merge(["diff", "set", "set"]);
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    let ran = place.merge(["-f", "-o", "followed", "set"]);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.err.contains("'set' is a data set, which no program writes to"), "{}", ran.err);
+    let ran = place.merge(["dataset", "add", "--machine", "m-1", "set", "set"]);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.err.contains("by copying their files"), "{}", ran.err);
+}
+
+#[test]
 fn a_set_has_each_record_of_raw_traces() {
     let all = everything(3_000);
     let ran = all.place.merge(["dataset", "add", "--machine", "m-1", "set", "app"]);

@@ -132,6 +132,13 @@ pub(super) fn add(
     machine: Option<String>,
     messages: &mut Messages,
 ) -> Result<(), Error> {
+    if let Some(other) = apps.iter().find(|app| app.is_data_set()) {
+        // Its records lack what only traces have, such as the sites of messages.
+        return Err(Error::plain(format!(
+            "{} is a data set: sets are put together by copying their files into one directory",
+            shown(&other.given)
+        )));
+    }
     let machine = name_of_machine(machine)?;
     let request = Request::default();
     let (now, before) =

@@ -268,11 +268,12 @@ impl OpenSource {
     }
 }
 
-/// Opens the traces that `given` names: a directory of traces, a file that begins with a trace line, or an
+/// Opens the traces that `given` names: a directory of traces, a data set, a file that begins with a trace line, or an
 /// application.
 fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> {
     let metadata = fs::metadata(given);
-    if metadata.as_ref().is_ok_and(fs::Metadata::is_dir) {
+    let app = App::or_directory(given.to_owned())?;
+    if app.is_directory() && !app.is_data_set() {
         let entries = fs::read_dir(given).map_err(|error| Error::io("look for traces in", given, error))?;
         let mut paths: Vec<PathBuf> =
             entries.flatten().map(|entry| entry.path()).filter(|path| is_trace(path)).collect();
@@ -290,7 +291,7 @@ fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> 
     if metadata.as_ref().is_ok_and(fs::Metadata::is_file) && is_trace(&Map::open(given)?) {
         return Ok(vec![open(given.to_owned())?]);
     }
-    let found = find_traces(&App::new(given.to_owned())?, Choice::Newest, messages)?;
+    let found = find_traces(&app, Choice::Newest, messages)?;
     let mut is_alive = liveness_check();
     let mut sources = Vec::new();
     for trace in found.chosen.boots.iter().flatten() {

@@ -70,6 +70,12 @@ const QUIET: u32 = 40;
 /// # Errors
 /// If an option does not apply here, or if the output cannot be written.
 pub(crate) fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Result<(), Error> {
+    if let Some(set) = apps.iter().find(|app| app.is_data_set()) {
+        return Err(Error::plain(format!(
+            "{} is a data set, which no program writes to: follow the application instead",
+            shown(&set.given)
+        )));
+    }
     let view = &request.view;
     let (layout, needs_sites) = (&request.layout, request.layout.needs().sites);
     if needs_sites && !layout.is_summary() {

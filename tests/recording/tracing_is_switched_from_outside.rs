@@ -77,6 +77,12 @@ fn a_trace_lacks_only_the_records_of_pauses() {
             .filter(|line| matches!(Meta::parse(line.payload), Some(Meta::Switched { .. })));
         let times = if begins == "1" { 4 } else { 2 };
         assert_eq!(switches.count(), times * THREADS, "{begins} {format}");
+        let directory = watched.scenario.directory.path().to_str().expect("text");
+        let checked = tracemerge(SCENARIO, watched.scenario.runtime.path(), ["check", directory]).output();
+        let checked = String::from_utf8(checked.expect("the command can be run").stdout).expect("text");
+        let (_, verdict) = checked.trim_end().rsplit_once('\n').expect("two lines");
+        let expected = "whole except for the time in which tracing was switched off: 1 run, ";
+        assert!(verdict.starts_with(expected), "{begins} {format}: {checked}");
     }
 }
 

@@ -196,7 +196,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         // The parser has answered with the help.
         Subcommand::Help { .. } => 0,
         Subcommand::Completions { shell } => run_and_report(false, |_| cli::manual::completions(shell)),
-        Subcommand::Man { command } => run_and_report(false, |_| cli::manual::page(command.as_deref())),
+        Subcommand::Man { command } => run_and_report(false, |_| cli::manual::page(&command)),
     }
 }
 

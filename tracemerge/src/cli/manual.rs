@@ -21,20 +21,20 @@ pub(crate) fn completions(shell: Shell) -> Result<(), Error> {
     print(Content::Data, &text)
 }
 
-/// Writes the manual page of a `subcommand`, or of the whole command.
+/// Writes the manual page of the subcommand that these words name, or of the whole command if there are none.
 ///
 /// # Errors
 /// If there is no such subcommand, or if standard output accepts no more data.
-pub(crate) fn page(subcommand: Option<&str>) -> Result<(), Error> {
+pub(crate) fn page(words: &[String]) -> Result<(), Error> {
     let mut command = Cli::command();
     command.build();
-    if let Some(name) = subcommand {
-        let found = command.find_subcommand(name);
-        let found =
-            found.ok_or_else(|| Error::plain(format!("there is no subcommand '{}'", name.escape_debug())))?;
-        command = found.clone();
+    let mut found = &command;
+    for word in words {
+        found = found.find_subcommand(word).ok_or_else(|| {
+            Error::plain(format!("there is no subcommand '{}'", words.join(" ").escape_debug()))
+        })?;
     }
-    let text = rendered(command).map_err(|error| Error::io("make", Path::new("manual"), error))?;
+    let text = rendered(found.clone()).map_err(|error| Error::io("make", Path::new("manual"), error))?;
     print(Content::Data, &text)
 }
 
@@ -44,6 +44,8 @@ fn rendered(mut command: Command) -> io::Result<Vec<u8>> {
     let notes = command.get_after_long_help().or(command.get_after_help());
     let notes = notes.map(ToString::to_string).unwrap_or_default();
     command = command.after_help(None::<&str>).after_long_help(None::<&str>);
+    // `clap_mangen` leaves out the text of an option that the short help does not show.
+    command = command.mut_args(|argument| argument.hide_short_help(false));
     let (has_commands, has_version) = (command.has_subcommands(), command.get_version().is_some());
     let (page, mut text) = (Man::new(command), Vec::new());
     page.render_title(&mut text)?;
@@ -71,17 +73,27 @@ fn rendered(mut command: Command) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
+    /// Returns a command and all commands inside it.
+    fn with_subcommands(command: &Command) -> Vec<&Command> {
+        std::iter::once(command).chain(command.get_subcommands().flat_map(with_subcommands)).collect()
+    }
+
     #[test]
-    fn each_command_has_a_page_with_all_its_options() {
+    fn each_command_has_a_page_with_a_text_for_each_of_its_options() {
         let mut command = Cli::command();
         command.build();
-        for command in std::iter::once(&command).chain(command.get_subcommands()) {
+        for command in with_subcommands(&command) {
             let page = String::from_utf8(rendered(command.clone()).unwrap()).unwrap();
             let options = page.split(".SH OPTIONS").nth(1).unwrap_or_default();
             let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
             for long in shown.filter_map(clap::Arg::get_long) {
                 let name = format!("\\-\\-{}", long.replace('-', "\\-"));
-                assert!(options.contains(&name), "{}: {name}: {options}", command.get_name());
+                let item = options
+                    .split(".TP\n")
+                    .find(|item| item.lines().next().unwrap_or_default().contains(&name));
+                let text = item.and_then(|item| item.lines().nth(1)).unwrap_or_default();
+                let has_text = text.starts_with(|first: char| first.is_alphanumeric());
+                assert!(has_text, "{}: {name}: {item:?}", command.get_name());
             }
         }
     }

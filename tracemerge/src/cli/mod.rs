@@ -601,9 +601,9 @@ pub(crate) enum Subcommand {
     /// Write the manual page to standard output
     #[command(after_help = MAN_HELP)]
     Man {
-        /// The subcommand whose page to write [default: the page of the whole command]
+        /// The subcommand whose page to write, as 'dataset add' [default: the page of the whole command]
         #[arg(value_name = "COMMAND")]
-        command: Option<String>,
+        command: Vec<String>,
     },
 }
 

@@ -270,7 +270,11 @@ fn report(chosen: &Chosen, checked: &[Checked<'_>], whole: bool, each: bool) -> 
     let in_order = checked.iter().all(|c| c.audit.breaks.count == 0 && c.audit.backward.count == 0);
     report.push_str(&format!(
         "{}: {}, {}, {}, {} lost, {} torn, {}\n",
-        if whole { "whole" } else { "not whole" },
+        match (whole, totals.pauses > 0) {
+            (true, false) => "whole",
+            (true, true) => "whole except for the time in which tracing was switched off",
+            (false, _) => "not whole",
+        },
         count(chosen.runs as u64, "run"),
         count(threads(chosen), "thread"),
         count(totals.records, "record"),
@@ -295,7 +299,12 @@ fn of_run(run: Option<&Run>, threads: &[Checked<'_>], each: bool) -> String {
         Grouped(totals.lost)
     ));
     let lost = reasons(totals.by_reason.iter().map(|(reason, lost)| (&**reason, *lost)));
-    text.push_str(&if lost.is_empty() { "\n".to_owned() } else { format!(" ({lost})\n") });
+    text.push_str(&if lost.is_empty() { String::new() } else { format!(" ({lost})") });
+    text.push_str(match totals.pauses {
+        0 => "\n",
+        1 => "; tracing was switched off once\n",
+        _ => "; tracing was switched off several times\n",
+    });
     if each {
         let anchors = threads.iter().flat_map(|thread| thread.audit.anchors.iter().copied());
         let clock = run.map(|run| TickClock::of_run(run, anchors));
@@ -325,6 +334,8 @@ struct CheckTotals {
     in_memory: u64,
     lost: u64,
     torn: u64,
+    /// The number of times that tracing was switched off, in the trace that reports most of them.
+    pauses: u64,
     by_reason: Vec<(String, u64)>,
 }
 
@@ -339,6 +350,7 @@ impl CheckTotals {
             add(&mut totals.lost, thread.audit.all_lost());
             add(&mut totals.torn, thread.audit.lost[LossReason::Torn as usize]);
             add(&mut totals.torn, u64::from(thread.audit.torn));
+            totals.pauses = totals.pauses.max(thread.audit.pauses);
             for (reason, lost) in thread.audit.losses() {
                 match totals.by_reason.iter_mut().find(|(known, _)| known == reason) {
                     Some((_, sum)) => add(sum, lost),

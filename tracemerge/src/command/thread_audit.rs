@@ -42,6 +42,8 @@ pub(crate) struct Audit {
     pub wrong_ends: FirstItems<(PartOffset, End, u64, u64, SeparateCounts)>,
     /// Whether the trace is of a version in which lines of an unknown kind are damage.
     is_earlier_version: bool,
+    /// The number of times that tracing was switched off, as far as the trace reports it.
+    pub pauses: u64,
     /// The positions at which the trace reports that the clock went back.
     pub backward: FirstItems<PartOffset>,
     /// The positions of lines whose ticks are smaller than those of the line before.
@@ -229,6 +231,7 @@ impl Audit {
                 }
                 self.anchors.extend(Anchor::of_meta(&meta));
             }
+            Some(Meta::Switched { on: false, .. }) => self.pauses = self.pauses.saturating_add(1),
             Some(Meta::Backward { .. }) => self.backward.push(place),
             Some(Meta::End(end)) => {
                 let (records, lost, apart) = (self.records, self.all_lost(), self.apart());

@@ -1,8 +1,9 @@
 //! Counts calls and their times, by function and by call path.
 //!
-//! The calls of one thread do not depend on those of another thread, so the records of different threads may
-//! arrive in any order; only the records of each thread must be in order. Some threads may be counted
-//! separately ([`CallCounts::part`]) and [added](CallCounts::add).
+//! The calls of one thread do not depend on those of another thread, except spans that another thread leaves. So the
+//! records of different threads may arrive in any order, unless [`CallCounts::needs_merge`] becomes true; only the
+//! records of each thread must be in order. Some threads may be counted separately ([`CallCounts::part`]) and
+//! [added](CallCounts::add).
 
 use std::collections::HashMap;
 
@@ -21,6 +22,7 @@ use crate::view::calls::{Depth, Ending, Folded, OpenCall, OpenCalls, cut};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::known_spans::{AllSums, How, KnownSpans, SpanChange};
 use crate::view::latency::Latencies;
+use crate::view::span_threads::SpanThreads;
 use crate::view::thread_states::OffSum;
 use crate::view::threads::{Thread, ThreadIds, Threads};
 
@@ -64,8 +66,9 @@ pub(crate) struct CallCounts {
     recursion: Option<Recursion>,
     /// The spans, if they are counted.
     spans: Option<KnownSpans>,
-    /// Whether there was a span.
-    has_spans: bool,
+    entered_spans: SpanThreads,
+    /// Whether spans are counted, and there was one, or a thread has left a span that it had not entered.
+    needs_merge: bool,
     /// The numbers of records that are not calls.
     others: OtherRecords,
     other_kinds: OtherKinds,
@@ -267,7 +270,8 @@ impl CallCounts {
             still_open: 0,
             recursion: None,
             spans: counting.spans.then(|| KnownSpans::new(0, false)),
-            has_spans: false,
+            entered_spans: SpanThreads::default(),
+            needs_merge: false,
             others: OtherRecords::default(),
             other_kinds: OtherKinds::default(),
         }
@@ -347,10 +351,11 @@ impl CallCounts {
         }
     }
 
-    /// Returns whether a merge is needed: spans are counted, and there was one.
+    /// Returns whether the records must come in the order of the merge: spans are counted, and there was one, or a
+    /// thread has left a span that another one may have entered.
     #[must_use]
     pub(crate) fn needs_merge(&self) -> bool {
-        self.has_spans
+        self.needs_merge
     }
 
     /// Returns the sums over the spans that have ended, if spans are counted.
@@ -456,37 +461,41 @@ impl CallCounts {
         let &CallInfo { called, span, left } = call_info;
         let now = self.threads.time(thread, ticks);
         if is_entered {
-            if span.is_some() && self.spans.is_some() {
-                self.enter_span(thread, call_info, now);
+            if let Some(span) = span {
+                self.enter_span(thread, span, call_info, now);
             }
             return self.enter(thread, called, span, now);
         }
-        if span.is_some() && self.spans.is_some() {
-            self.leave_span(thread, call_info, now);
-        }
+        let thread = span.map_or(thread, |span| self.leave_span(thread, span, call_info, now));
         self.others.ends += u64::from(left.has(Flags::ENDED) || left.has(Flags::CANCELLED));
         self.others.unwinding += u64::from(left.has(Flags::UNWINDING));
         self.leave(thread, called, span, now);
     }
 
     #[cold]
-    fn enter_span(&mut self, thread: usize, call_info: &CallInfo, now: u64) {
+    fn enter_span(&mut self, thread: usize, span: u64, call_info: &CallInfo, now: u64) {
         let process = self.threads.threads()[thread].process;
-        let Some((span, spans)) = call_info.span.zip(self.spans.as_mut()) else { return };
+        self.entered_spans.enter((process, span), thread);
+        let Some(spans) = &mut self.spans else { return };
         let names = self.threads.names();
         let name = || plain(lock(names).get(call_info.called.function).name.as_bytes());
-        self.has_spans = true;
+        self.needs_merge = true;
         spans.enter((process, span), name, thread, now);
     }
 
+    /// Lets a thread leave a span. Returns the thread on which the span's call ends.
     #[cold]
-    fn leave_span(&mut self, thread: usize, call_info: &CallInfo, now: u64) {
-        let process = self.threads.threads()[thread].process;
-        let Some((span, spans)) = call_info.span.zip(self.spans.as_mut()) else { return };
-        spans.leave((process, span), (thread, self.threads.work(thread)), now);
+    fn leave_span(&mut self, thread: usize, span: u64, call_info: &CallInfo, now: u64) -> usize {
+        let key = (self.threads.threads()[thread].process, span);
+        let has_open = |of: usize| self.open[of].calls.has_open_at(call_info.called.place, Some(span));
+        self.needs_merge |= !has_open(thread);
+        let of = self.entered_spans.leave(key, thread, has_open);
+        let Some(spans) = &mut self.spans else { return of };
+        spans.leave(key, (of, self.threads.work(of)), now);
         if let Some(how) = KnownSpans::ending(call_info) {
-            spans.end((process, span), now, how);
+            spans.end(key, now, how);
         }
+        of
     }
 
     /// Takes a message that may be about a span.
@@ -495,7 +504,7 @@ impl CallCounts {
         let now = self.threads.time(ids.thread, record.ticks);
         let Some(spans) = &mut self.spans else { return };
         match spans.message((ids.process, ids.thread), &plain(record.payload()), now) {
-            Some((_, SpanChange::Began)) => self.has_spans = true,
+            Some((_, SpanChange::Began)) => self.needs_merge = true,
             Some((key, SpanChange::Ended(how))) => spans.end(key, now, how),
             _ => {}
         }

@@ -464,6 +464,15 @@ impl OpenCalls {
         }
     }
 
+    /// Returns whether a call of this place and span is open now.
+    #[must_use]
+    pub(crate) fn has_open_at(&self, place: CallPlace, span: Option<u64>) -> bool {
+        match &self.by_place {
+            Some(by_place) => by_place.contains_key(&(place, span)),
+            None => self.calls.iter().rev().any(|call| call.place == place && call.span == span),
+        }
+    }
+
     /// Returns whether a call of this function is open now.
     #[inline]
     #[must_use]

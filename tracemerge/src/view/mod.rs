@@ -31,6 +31,7 @@ pub(crate) mod shape;
 pub(crate) mod sites;
 pub(crate) mod sorts;
 pub(crate) mod span_message;
+pub(crate) mod span_threads;
 pub(crate) mod thread_by_thread;
 pub(crate) mod thread_labels;
 pub(crate) mod thread_states;

@@ -33,6 +33,7 @@ mod rows_for_programs_are_those_of_the_table;
 mod selections_apply_to_each_format;
 mod show_indents_calls;
 mod spans_have_tracks_in_timelines;
+mod spans_may_be_left_on_another_thread;
 mod sql_answers_agree_with_views;
 mod stats_name_functions;
 mod stripped_functions_are_shown_as_offsets;

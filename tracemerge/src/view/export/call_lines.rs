@@ -14,6 +14,7 @@ use crate::symbols::shown_functions;
 use crate::ui::messages::count;
 use crate::view::calls::{Depth, MORE, OpenCalls, cut};
 use crate::view::function_names::{CallInfo, Function, FunctionNames, KnownCalls, SharedNames, lock};
+use crate::view::span_threads::SpanThreads;
 use crate::view::threads::{ThreadIds, Threads};
 use crate::view::work_time::WorkTime;
 
@@ -29,6 +30,7 @@ pub(crate) struct CallLines {
     call_info: KnownCalls,
     threads: Threads,
     of_thread: Vec<ThreadCalls>,
+    entered_spans: SpanThreads,
     stacks: StackLines,
 }
 
@@ -55,7 +57,8 @@ impl CallLines {
     #[must_use]
     pub(crate) fn new(threads: Threads, stacks: StackLines) -> CallLines {
         let names = threads.names().clone();
-        CallLines { call_info: KnownCalls::of(&names), names, threads, of_thread: Vec::new(), stacks }
+        let (call_info, of_thread) = (KnownCalls::of(&names), Vec::new());
+        CallLines { call_info, names, threads, of_thread, entered_spans: SpanThreads::default(), stacks }
     }
 
     /// Returns the call stacks.
@@ -87,8 +90,8 @@ impl CallLines {
         let depth = self.of_thread[thread].calls.depth();
         let other = OfCalls { depth, lines: None };
         match record.kind {
-            Kind::Enter => self.enter(thread, named, record).unwrap_or(other),
-            Kind::Leave => self.leave(thread, named, record).unwrap_or(other),
+            Kind::Enter => self.enter(ids, record).unwrap_or(other),
+            Kind::Leave => self.leave(ids, record).unwrap_or(other),
             Kind::Stack => {
                 let line = record.parsed().next();
                 let Some(stack) = line.and_then(|line| StackLine::parse(line.payload)) else { return other };
@@ -113,8 +116,12 @@ impl CallLines {
         }
     }
 
-    fn enter(&mut self, thread: usize, named: usize, record: &RecordText<'_>) -> Option<OfCalls> {
+    fn enter(&mut self, ids: ThreadIds, record: &RecordText<'_>) -> Option<OfCalls> {
+        let ThreadIds { thread, process, named } = ids;
         let CallInfo { called, span, .. } = *self.call_info.call_info(&self.names, named, record)?;
+        if let Some(span) = span {
+            self.entered_spans.enter((process, span), thread);
+        }
         let of_thread = &mut self.of_thread[thread];
         let depth = of_thread.calls.depth();
         of_thread.calls.enter(called.place, called.function, span, 0);
@@ -130,15 +137,21 @@ impl CallLines {
         Some(OfCalls { depth, lines: Some(vec![line]) })
     }
 
-    fn leave(&mut self, thread: usize, named: usize, record: &RecordText<'_>) -> Option<OfCalls> {
+    fn leave(&mut self, ids: ThreadIds, record: &RecordText<'_>) -> Option<OfCalls> {
+        let ThreadIds { thread, process, named } = ids;
         let CallInfo { called, span, left } = *self.call_info.call_info(&self.names, named, record)?;
-        let calls = &mut self.of_thread[thread].calls;
+        let of = span.map_or(thread, |span| {
+            let has_open = |of: usize| self.of_thread[of].calls.has_open_at(called.place, Some(span));
+            self.entered_spans.leave((process, span), thread, has_open)
+        });
+        let around = self.of_thread[thread].calls.depth();
+        let calls = &mut self.of_thread[of].calls;
         let remaining = calls.leave(called.place, called.function, span);
         // Calls further in either outlive this one, or have no leave records.
         let ended = remaining.and_then(|remaining| {
             std::iter::from_fn(|| calls.pop(remaining, 0, &WorkTime::WITHOUT_WAITS)).last()
         });
-        let depth = ended.map_or_else(|| calls.depth(), |(call, _)| call.depth);
+        let depth = ended.filter(|_| of == thread).map_or(around, |(call, _)| call.depth);
         let function = ended.map_or(called.function, |(call, _)| call.function);
         let names = lock(&self.names);
         let name = match &names.get(function).name[..] {
@@ -148,6 +161,7 @@ impl CallLines {
         let mut line = format!("<- {name}");
         add_span(span, &mut line);
         line.push_str(match left {
+            _ if of != thread => " (entered on another thread)",
             _ if left.has(Flags::UNWINDING) => " (left by a panic)",
             _ if left.has(Flags::CANCELLED) => " (cancelled)",
             _ => "",

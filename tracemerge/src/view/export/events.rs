@@ -27,6 +27,7 @@ use crate::view::function_names::{
     CallInfo, Called, FunctionId, FunctionNames, KnownCalls, SharedNames, lock,
 };
 use crate::view::known_spans::{How, KnownSpans, Span, SpanChange, SpanKey};
+use crate::view::span_threads::SpanThreads;
 use crate::view::thread_states::OffTime;
 use crate::view::threads::{Process, Thread, ThreadIds, Threads, TimeScale};
 use crate::view::values::{Fields, Value, clear_and_reuse};
@@ -157,8 +158,9 @@ pub(crate) enum EventContent<'a> {
     /// A leave record, and the calls that end with it, the innermost first; no calls if there is no enter
     /// record.
     Leave(&'a CallInfo, &'a [EndedCall]),
-    /// The end of these calls, the innermost first, because their thread has ended, tracing was paused, or
-    /// the output ends. No record reports it. Its time may be before the previous event.
+    /// The end of these calls, the innermost first, because their thread has ended, tracing was paused, another
+    /// thread leaves the span of the last one, or the output ends. No record of the thread reports it. Its time may
+    /// be before the previous event.
     Close(&'a [EndedCall]),
     /// A call stack with names, in the form of a line.
     Stack(&'a str),
@@ -366,6 +368,7 @@ pub(crate) struct EventExport<F> {
     inventory: Inventory,
     /// The open calls of each thread.
     open: Vec<OpenCalls>,
+    entered_spans: SpanThreads,
     /// The number of times off the processor that each thread has got; `None` before its first event.
     off: Vec<Option<usize>>,
     /// Buffers.
@@ -394,6 +397,7 @@ impl<F: EventFormat> EventExport<F> {
             catalog,
             inventory: Inventory::new(threads, depth, spans),
             open: Vec::new(),
+            entered_spans: SpanThreads::default(),
             off: Vec::new(),
             text: String::new(),
             values: Vec::new(),
@@ -523,11 +527,12 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    fn leave_span(&mut self, call_info: &CallInfo, at: EventPosition, out: &mut Vec<u8>) {
+    /// Takes a leave record of a thread that leaves a span which the thread `of` has entered.
+    fn leave_span(&mut self, call_info: &CallInfo, of: usize, at: EventPosition, out: &mut Vec<u8>) {
         let EventPosition { ids: ThreadIds { thread, process, .. }, time, .. } = at;
         let Some((span, spans)) = call_info.span.zip(self.inventory.spans.as_mut()) else { return };
-        let work = self.inventory.registry.work(thread);
-        if spans.leave((process, span), (thread, work), time) {
+        let work = self.inventory.registry.work(of);
+        if spans.leave((process, span), (of, work), time) {
             self.change_span(((process, span), SpanChange::Idle), (thread, time), out);
         }
         if let Some(how) = KnownSpans::ending(call_info) {
@@ -557,15 +562,19 @@ impl<F: EventFormat> EventExport<F> {
     }
 
     fn function(&mut self, record: &RecordText<'_>, at: EventPosition, out: &mut Vec<u8>) {
-        let EventPosition { ids: ThreadIds { thread, named, .. }, ticks, time } = at;
+        let EventPosition { ids: ThreadIds { thread, process, named }, ticks, time } = at;
         let call_info = self.call_info.call_info(&self.names, named, record);
         let Some(call_info) = call_info else { return };
         self.inventory.learn_functions(call_info, &self.names);
-        let (called, open) = (&call_info.called, &mut self.open[thread]);
+        let called = &call_info.called;
         if record.kind == Kind::Enter {
+            let open = &mut self.open[thread];
             open.enter(called.place, called.function, call_info.span, time);
             self.inventory.calls.entered(call_info);
             let (call_info, depth) = (*call_info, open.open().len());
+            if let Some(span) = call_info.span {
+                self.entered_spans.enter((process, span), thread);
+            }
             self.enter_span(&call_info, at, out);
             if depth <= self.inventory.depth {
                 let what = EventContent::Enter(&call_info);
@@ -573,7 +582,10 @@ impl<F: EventFormat> EventExport<F> {
             }
             return;
         }
-        let left = open.leave(called.place, called.function, call_info.span);
+        let has_open = |of: usize| self.open[of].has_open_at(called.place, call_info.span);
+        let of = call_info.span.map(|span| self.entered_spans.leave((process, span), thread, has_open));
+        let of = of.unwrap_or(thread);
+        let left = self.open[of].leave(called.place, called.function, call_info.span);
         self.inventory.unmatched += u64::from(left.is_none());
         self.inventory.calls.left(call_info);
         let call_info = *call_info;
@@ -581,15 +593,20 @@ impl<F: EventFormat> EventExport<F> {
         let mut outliving = Vec::new();
         if let Some(left) = left {
             if self.format.nests_calls() {
-                outliving.extend_from_slice(self.open[thread].outliving(left));
+                outliving.extend_from_slice(self.open[of].outliving(left));
             }
-            self.end_calls(thread, left, (ticks, time), &mut ended, out);
+            self.end_calls(of, left, (ticks, time), &mut ended, out);
         }
         if !outliving.is_empty() {
-            ended = with_outliving(&ended, &outliving, self.open[thread].order());
+            ended = with_outliving(&ended, &outliving, self.open[of].order());
+        }
+        if of != thread {
+            let what = EventContent::Close(&ended);
+            self.format.event(&Event { thread: of, ticks, time, what }, &self.inventory, out);
+            ended.clear();
         }
         // If no call has ended, the record belongs to a call inside folded calls.
-        if left.is_none() || !ended.is_empty() {
+        if left.is_none() || of != thread || !ended.is_empty() {
             let what = EventContent::Leave(&call_info, &ended);
             self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
         }
@@ -598,11 +615,11 @@ impl<F: EventFormat> EventExport<F> {
                 Called { place: CallPlace::Site(call.function, 0), function: call.function, from: None };
             let call_info = CallInfo { called, span: call.span, left: Flags::NONE };
             let what = EventContent::Enter(&call_info);
-            self.format.event(&Event { thread, ticks, time, what }, &self.inventory, out);
+            self.format.event(&Event { thread: of, ticks, time, what }, &self.inventory, out);
         }
         ended.clear();
         self.ended = ended;
-        self.leave_span(&call_info, at, out);
+        self.leave_span(&call_info, of, at, out);
     }
 
     /// Moves the open calls of a thread, except the outermost `left` ones, to `ended`, the innermost first.

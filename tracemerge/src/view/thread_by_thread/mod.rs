@@ -2,7 +2,8 @@
 //!
 //! One thread enters and leaves a call, so the [counts](CallCounts) do not depend on the order of records of
 //! different threads. This avoids the merge, which takes most of the time. Falls back to the merge if a file
-//! is damaged or out of order, if modules were loaded or unloaded, or if spans are counted and there is one.
+//! is damaged or out of order, if modules were loaded or unloaded, if spans are counted and there is one, or if a
+//! thread leaves a span that it has not entered.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;

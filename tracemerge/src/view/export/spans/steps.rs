@@ -172,10 +172,17 @@ impl Steps {
     /// Lets a thread leave a span, which may end it.
     pub(super) fn leave(&mut self, event: &Event<'_>, key: SpanKey, ends: bool, inventory: &Inventory) {
         let now = event.time;
-        let work = inventory.registry.work(event.thread);
-        let Some(inside) = self.inside.get_mut(event.thread) else { return };
-        let Some(at) = inside.iter().rposition(|inside| inside.key == key) else { return };
-        let Inside { name, since, .. } = inside.remove(at);
+        // If the thread has not entered it, another one has.
+        let of_thread = |thread: usize| {
+            let at = self.inside.get(thread)?.iter().rposition(|inside| inside.key == key)?;
+            Some((thread, at))
+        };
+        let is_busy = || inventory.spans.as_ref()?.get(key).filter(|span| span.is_busy());
+        let on_another = || is_busy().and_then(|_| (0..self.inside.len()).find_map(of_thread));
+        let found = of_thread(event.thread).or_else(on_another);
+        let Some((thread, at)) = found else { return };
+        let Inside { name, since, .. } = self.inside[thread].remove(at);
+        let work = inventory.registry.work(thread);
         let Some(followed) = self.followed.get_mut(&key.0) else {
             self.last_left.insert(key.0, (format!("{name} #{}", key.1), now));
             return;
@@ -189,7 +196,7 @@ impl Steps {
         }
         let ns = work.between(since, now);
         let off = work.off_between(since, now).map(|off| off.within(ns));
-        followed.step(since, Step::Busy { thread: event.thread, ns, off });
+        followed.step(since, Step::Busy { thread, ns, off });
         followed.entered = followed.entered.saturating_sub(1);
         if followed.entered == 0 {
             let waited = work.waits_between(since, now);

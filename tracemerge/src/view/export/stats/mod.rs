@@ -29,6 +29,7 @@ use crate::view::latency::Latencies;
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::rows::{self, Column, Row, RowForm, Value, row_limit, table};
 use crate::view::sorts::{Sort, SortId, Sorts};
+use crate::view::span_threads::SpanThreads;
 use crate::view::threads::{Thread, ThreadIds, Threads};
 
 /// The maximum number of characters of a message in the table.
@@ -109,6 +110,7 @@ pub(crate) struct StatsFormat {
     threads: Threads,
     /// The open calls of each thread, for records of leaving that name no function.
     open: Vec<OpenCalls>,
+    entered_spans: SpanThreads,
     /// The messages of each thread so far.
     messages: Vec<Option<MessagesOfThread>>,
     /// A buffer for the text of a message.
@@ -259,6 +261,7 @@ impl StatsFormat {
             counted_calls: Vec::new(),
             threads,
             open: Vec::new(),
+            entered_spans: SpanThreads::default(),
             messages: Vec::new(),
             text: String::new(),
         }
@@ -283,11 +286,16 @@ impl StatsFormat {
     /// Returns the function that a record enters or leaves, if it names one or ends an open call.
     fn function(&mut self, ids: ThreadIds, record: &RecordText<'_>) -> Option<FunctionId> {
         let CallInfo { called, span, .. } = *self.call_info.call_info(&self.names, ids.named, record)?;
-        let (open, work) = (&mut self.open[ids.thread], self.threads.work(ids.thread));
         if record.kind == Kind::Enter {
-            open.enter(called.place, called.function, span, 0);
+            span.iter().for_each(|span| self.entered_spans.enter((ids.process, *span), ids.thread));
+            self.open[ids.thread].enter(called.place, called.function, span, 0);
             return Some(called.function);
         }
+        let of = span.map_or(ids.thread, |span| {
+            let has_open = |of: usize| self.open[of].has_open_at(called.place, Some(span));
+            self.entered_spans.leave((ids.process, span), ids.thread, has_open)
+        });
+        let (open, work) = (&mut self.open[of], self.threads.work(of));
         let left = open.leave(called.place, called.function, span);
         let ended = left.and_then(|left| std::iter::from_fn(|| open.pop(left, 0, work)).last());
         let named = (called.place != CallPlace::Last).then_some(called.function);

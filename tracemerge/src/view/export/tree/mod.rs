@@ -43,6 +43,7 @@ use crate::view::export::tree::held::{HeldLines, MOST_PLACES, TreeLine};
 use crate::view::export::tree::met_calls::{MetCalls, named_functions};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
+use crate::view::span_threads::SpanThreads;
 use crate::view::threads::{ThreadIds, Threads};
 
 /// The number of characters of a duration.
@@ -193,6 +194,7 @@ pub(crate) struct TreeFormat {
     met: MetCalls,
     held: HeldLines,
     folded: FoldedLines,
+    entered_spans: SpanThreads,
     /// The lines of each thread, if each thread is one tree.
     by_thread: Option<LinesByThread>,
     stacks: StackLines,
@@ -254,6 +256,7 @@ impl TreeFormat {
             // The command line rejects invalid patterns.
             function: layout.function.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
             stacks: StackLines::new(layout.full, depth),
+            entered_spans: SpanThreads::default(),
             folded: FoldedLines::new(context.on_terminal && !layout.unfolded),
             by_thread: layout.by_thread.then(LinesByThread::default),
             layout,
@@ -477,6 +480,9 @@ impl TreeFormat {
         let is_wanted = self.function.as_ref().is_none_or(matches)
             || self.tree[thread].shown.last().is_some_and(|outer| outer.is_wanted);
         self.met.add(called.function, is_wanted);
+        if let Some(span) = span {
+            self.entered_spans.enter((self.threads.threads()[thread].process, span), thread);
+        }
         let tree = &mut self.tree[thread];
         tree.unwanted += usize::from(!is_wanted);
         tree.calls.enter(called.place, called.function, span, now);
@@ -510,10 +516,13 @@ impl TreeFormat {
 
     fn leave(&mut self, thread: usize, ticks: Ticks, (called, span, flags): (Called, Option<u64>, Flags)) {
         let now = self.threads.time(thread, ticks);
-        let elsewhere = span.and_then(|span| self.thread_inside(thread, called.function, span));
-        let thread = elsewhere.unwrap_or(thread);
+        let left_by = thread;
+        let thread = span.map_or(thread, |span| {
+            let has_open = |of: usize| self.tree[of].calls.has_open_at(called.place, Some(span));
+            self.entered_spans.leave((self.threads.threads()[thread].process, span), thread, has_open)
+        });
         let how = match flags {
-            _ if elsewhere.is_some() => " left on another thread",
+            _ if thread != left_by => " left on another thread",
             _ if flags.has(Flags::UNWINDING) => " left by a panic",
             _ if flags.has(Flags::CANCELLED) => " cancelled",
             _ => "",
@@ -527,20 +536,6 @@ impl TreeFormat {
         }
         let how = |ending| if ending == Ending::Unseen { " no leave record" } else { how };
         self.end_calls(thread, (Some(ticks), now), left, how);
-    }
-
-    /// Returns another thread of the process that is inside a span which `thread` leaves without having entered it.
-    fn thread_inside(&self, thread: usize, function: FunctionId, span: u64) -> Option<usize> {
-        let is_inside = |at: usize| {
-            let tree = &self.tree[at];
-            tree.calls.has_open(function) && tree.calls.open().iter().any(|call| call.span == Some(span))
-        };
-        if is_inside(thread) {
-            return None;
-        }
-        let threads = self.threads.threads();
-        let is_of_process = |at: &usize| threads[*at].process == threads[thread].process;
-        (0..self.tree.len()).filter(is_of_process).find(|at| is_inside(*at))
     }
 
     /// Puts the display states of calls that outlive the call that is left now below that of this call.

@@ -100,8 +100,10 @@ pub(crate) fn list_files(path: &Path, runs: &str) -> io::Result<Option<BTreeMap<
         let of_table = set.open_directory(table.as_ref())?;
         for day in plain_names(&of_table, DAY, Kind::Directory)? {
             is_set |= table == runs;
+            let day = format!("{DAY}{day}");
             let of_day = of_table.open_directory(day.as_ref())?;
             for machine in plain_names(&of_day, MACHINE, Kind::Directory)? {
+                let machine = format!("{MACHINE}{machine}");
                 let of_machine = of_day.open_directory(machine.as_ref())?;
                 let mut names = plain_names(&of_machine, "", Kind::File)?;
                 names.retain(|name| name.ends_with(".parquet"));
@@ -116,16 +118,6 @@ pub(crate) fn list_files(path: &Path, runs: &str) -> io::Result<Option<BTreeMap<
     }
     files.values_mut().for_each(|paths| paths.sort());
     Ok(is_set.then_some(files))
-}
-
-/// Returns the names in a directory that begin with `prefix` and a plain word, of entries of one kind.
-fn plain_names(directory: &Directory, prefix: &str, kind: Kind) -> io::Result<Vec<String>> {
-    let names = directory.names()?.into_iter().filter_map(|name| name.into_string().ok());
-    let is_plain_one = |name: &String| name.strip_prefix(prefix).is_some_and(is_plain);
-    let is_of_kind = |name: &String| {
-        directory.look(name.as_ref()).is_ok_and(|found| found.is_some_and(|found| found.kind == kind))
-    };
-    Ok(names.filter(is_plain_one).filter(is_of_kind).collect())
 }
 
 /// New files beside the set.

@@ -384,7 +384,7 @@ fn a_query_reaches_no_file_outside_of_the_set() {
         let ran = sql(
             &place,
             &engine,
-            &["--json", "app", "create table mine as select 7 as n; from mine; select nothing"],
+            &["--json", "app", "create table mine as select 7 as n; from mine;\n;; select nothing;\n"],
         );
         assert_eq!((ran.status, rows(&ran)), (Some(1), vec![json!({"n": 7})]), "{}", ran.err);
     }

@@ -23,7 +23,7 @@ def select(connection, query):
 
 
 def run(connection, statement):
-    query = statement.query.strip().rstrip(";")
+    query = statement.query.rstrip("; \t\r\n")
     if statement.type == duckdb.StatementType.SELECT:
         return select(connection, query)
     done = connection.execute(query)

@@ -26,6 +26,7 @@ use crate::view::rows::RowForm;
 
 /// The source of the rows, and the questions.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "without DuckDB's tables there is no answer"))]
 pub(crate) struct Question {
     /// A data set, or an application, or a directory with traces.
     pub source: PathBuf,

@@ -45,7 +45,8 @@ class Machine:
         os.makedirs(folder, exist_ok=True)
         for tid in range(pid, pid + threads):
             lines = [(self.ticks(begin), f"# {about}")]
-            for after in range(begin // SECOND + 1, self.seconds, 10):
+            # The last reading is at the end of a file.
+            for after in [*range(begin // SECOND + 1, self.seconds, 10), *[self.seconds] * (self.seconds > 1)]:
                 set_back = 5 * SECOND if self.is_set_back and after > 10 else 0
                 wall = self.start + after * SECOND + self.draw.randrange(-2000, 2000) - set_back
                 ticks = self.ticks(after * SECOND)
@@ -53,7 +54,9 @@ class Machine:
             count = records // threads
             for n in range(count):
                 after = begin + (self.seconds * SECOND - begin) * (n - n % 3) // count
-                ticks = self.ticks(after + self.draw.choice([0, 0, 1, 40, 900]))
+                # Calls do not overlap.
+                late = self.draw.choice([0, 0, 1, 40, 900]) * (n % 10 not in (0, 1, 4, 8))
+                ticks = self.ticks(after + late)
                 span = tid * 10**7 + n // 10
                 message = f": request {n} of {number} sent {self.draw.randrange(100)} bytes"
                 text = {

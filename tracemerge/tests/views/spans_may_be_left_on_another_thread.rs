@@ -178,10 +178,5 @@ fn sums_of_slices(timeline: &str) -> BTreeMap<String, u64> {
         }
     }
     assert!(open.values().all(Vec::is_empty), "each slice ends");
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "they are whole milliseconds"
-    )]
     sums.into_iter().map(|(name, us)| (name, (us / 1000.0_f64).round() as u64)).collect()
 }

@@ -54,6 +54,7 @@ pub use crate::time::order::{Assumptions, Direction, PairStream};
 
 use crate::cli::{DatasetCommand, Merge, Subcommand, ViewCommand};
 use crate::command::diff::{DiffOptions, DiffOutput};
+use crate::command::info::InfoOptions;
 use crate::command::merge::Job;
 use crate::command::open::Viewing;
 use crate::command::run::After;
@@ -158,10 +159,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             });
             status.max(u8::from(!succeeds))
         }
-        Subcommand::Info { all_runs, form, app } => {
+        Subcommand::Info { all_runs, form, sync, machines, app } => {
             let choice = if all_runs { Choice::All } else { Choice::Newest };
+            let options = InfoOptions { choice, form, sync: sync.patterns().unwrap_or_default(), machines };
             run_and_report(false, |messages| {
-                command::info::info(&app_or_newest(app, messages)?, choice, form, messages)
+                command::info::info(&app_or_newest(app, messages)?, &options, messages)
             })
         }
         Subcommand::Snapshot { options, pid } => {

@@ -10,7 +10,7 @@ pub(crate) mod manual;
 mod options;
 mod views;
 
-pub(crate) use self::options::{MergeOptions, QueryOptions, SnapshotOptions};
+pub(crate) use self::options::{MergeOptions, QueryOptions, SnapshotOptions, SyncOptions};
 pub(crate) use self::views::ViewCommand;
 use self::views::{format_parser, view_parser};
 use crate::command::diff::Percent;
@@ -209,6 +209,10 @@ the operating system's.
 --json writes the same for programs: times in nanoseconds, fields described in
 docs/info-json.md. Fields may be added; none is removed while `version` is the same.
 --csv writes a row for each thread, with the fields of threads.
+
+For traces of several machines, a table has the interval of each machine's clock: by its
+messages with the others, if --sync finds these, otherwise by the errors of the wall clocks
+that the systems state. --csv --machines writes a row for each machine.
 
 Exit status:
   0  all is printed
@@ -491,6 +495,11 @@ pub(crate) enum Subcommand {
         all_runs: bool,
         #[command(flatten)]
         form: RowForm,
+        #[command(flatten)]
+        sync: SyncOptions,
+        /// Write a row of --csv for each machine instead of each thread
+        #[arg(long, requires = "csv")]
+        machines: bool,
         /// The application: the path of its executable, or a directory with traces [default: the newest traces below
         /// the current directory]
         #[arg(value_name = "APP")]
@@ -656,7 +665,11 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
         return Err(help_of(command));
     }
     let refused = |text| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
-    if let Some(Err(text)) = merge_options(&cli).map(MergeOptions::sync_patterns) {
+    let sync = match &cli.command {
+        Some(Subcommand::Info { sync, .. }) => Some(sync),
+        _ => merge_options(&cli).map(|options| &options.sync),
+    };
+    if let Some(Err(text)) = sync.map(SyncOptions::patterns) {
         return Err(Cli::command().error(ErrorKind::ValueValidation, format!("--sync: {text}")));
     }
     if let Some(what) = without_depth(&cli) {

@@ -35,10 +35,9 @@ pub(crate) struct MergeOptions {
     /// Merge a text log by its times, too; - is standard input; may be repeated
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub with: Vec<PathBuf>,
-    /// Put machines in order by messages between them: patterns of the lines at sending and at receiving, as
-    /// 'sent (\S+)' 'got \1'; may be repeated
-    #[arg(long, num_args = 2, value_names = ["SENT", "RECEIVED"], allow_hyphen_values = true, hide_short_help = true)]
-    pub sync: Vec<String>,
+    /// The messages between machines
+    #[command(flatten)]
+    pub sync: SyncOptions,
     /// The options of the view
     #[command(flatten)]
     pub view: ViewOptions,
@@ -60,7 +59,7 @@ impl MergeOptions {
     /// Returns the request with these options and this layout.
     #[must_use]
     pub(crate) fn into_request(self, layout: Arc<dyn Layout>) -> Request {
-        let sync = self.sync_patterns().unwrap_or_default();
+        let sync = self.sync.patterns().unwrap_or_default();
         let MergeOptions { output, all_runs, with, view, symbols, depth, quiet, verbose, .. } = self;
         let (view, depth) = (view.into_view(&*layout), depth.unwrap_or_default());
         let request = Request::default();
@@ -77,12 +76,23 @@ impl MergeOptions {
             ..request
         })
     }
+}
 
-    /// Returns the pairs of patterns of `--sync`.
+/// The patterns of messages between machines.
+#[derive(Args, Debug)]
+pub(crate) struct SyncOptions {
+    /// Put machines in order by messages between them: patterns of the lines at sending and at receiving, as
+    /// 'sent (\S+)' 'got \1'; may be repeated
+    #[arg(long, num_args = 2, value_names = ["SENT", "RECEIVED"], allow_hyphen_values = true, hide_short_help = true)]
+    sync: Vec<String>,
+}
+
+impl SyncOptions {
+    /// Returns the pairs of patterns.
     ///
     /// # Errors
     /// A pattern is not a regular expression, or the two of a pair do not belong together.
-    pub(crate) fn sync_patterns(&self) -> Result<Vec<SyncPatterns>, String> {
+    pub(crate) fn patterns(&self) -> Result<Vec<SyncPatterns>, String> {
         self.sync.chunks_exact(2).map(|two| SyncPatterns::new(&two[0], &two[1])).collect()
     }
 }

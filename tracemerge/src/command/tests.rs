@@ -23,6 +23,7 @@ use trace_format::wall::Wall;
 use self::raw_file::raw_file;
 use crate::cli;
 use crate::command::diff::{DiffOptions, DiffOutput, Percent, diff};
+use crate::command::info::InfoOptions;
 use crate::command::merge::{Job, run};
 use crate::command::{check, info};
 use crate::find::app::App;
@@ -99,7 +100,8 @@ impl Place {
         assert_ne!(messages.status(), Status::Nothing, "{what}");
         for (json, csv) in [(false, false), (true, false), (false, true)] {
             let form = RowForm { json, csv };
-            let text = info::text(&self.app(), Choice::All, form, &mut Messages::new(true)).unwrap();
+            let options = InfoOptions { choice: Choice::All, form, sync: Vec::new(), machines: false };
+            let text = info::text(&self.app(), &options, &mut Messages::new(true)).unwrap();
             assert!(text.contains("worker"), "{what}: {text}");
         }
         let (a, b) = (self.damaged(), self.path(&format!("{APP}.trace.{SOUND}")));

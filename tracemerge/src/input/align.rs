@@ -23,7 +23,7 @@ use crate::input::align_by_messages::{Alignment, align_by_messages, steady};
 use crate::input::source::{Content, Source, clocks_of};
 use crate::input::sync::SyncPatterns;
 use crate::time::clocks::{Clocks, TickClock};
-use crate::time::order::Order;
+use crate::time::order::{Order, largest_error};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count};
 
@@ -34,6 +34,8 @@ pub(crate) struct Scale {
     reference: Arc<TickClock>,
     /// The order that messages prove, and the number of the clock in it; without it the wall clocks count.
     proved: Option<(Arc<Order>, u32)>,
+    /// The sum of the errors of both wall clocks, in nanoseconds, as the systems state them.
+    wall_error: Option<u64>,
 }
 
 impl Scale {
@@ -45,6 +47,46 @@ impl Scale {
             return self.reference.ticks_at_steady(u64::try_from(time).unwrap_or(0)).0;
         }
         self.reference.ticks(self.own.ascending_wall(Ticks(ticks))).0
+    }
+
+    /// Returns the earliest and the latest time of a line that has `ticks` of the other machine, in nanoseconds of that
+    /// machine's steady time; `None` where nothing limits it.
+    #[must_use]
+    pub(crate) fn limits(&self, ticks: Ticks) -> (Option<i64>, Option<i64>) {
+        let time = self.time(ticks);
+        let Some((order, clock)) = &self.proved else {
+            let error = self.wall_error.map(|error| i64::try_from(error).unwrap_or(i64::MAX));
+            return (
+                error.map(|error| time.saturating_sub(error)),
+                error.map(|error| time.saturating_add(error)),
+            );
+        };
+        let (earliest, latest) = order.limits_at(*clock, time);
+        (Some(earliest).filter(|time| *time != i64::MIN), Some(latest).filter(|time| *time != i64::MAX))
+    }
+
+    /// Returns the other machine's steady time at its `ticks`, in nanoseconds.
+    #[must_use]
+    pub(crate) fn time(&self, ticks: Ticks) -> i64 {
+        steady(&self.reference, ticks)
+    }
+
+    /// Returns the largest error of a time in the whole trace, in nanoseconds; `None` if a part has no limit.
+    #[cfg(feature = "html")]
+    #[must_use]
+    pub(crate) fn largest_error_ns(&self) -> Option<u64> {
+        let Some((order, clock)) = &self.proved else { return self.wall_error };
+        let errors = order.errors(*clock);
+        let knots = order.knots.get(*clock as usize).map_or(0, Vec::len);
+        errors.last().copied().filter(|_| errors.len() == knots)
+    }
+
+    /// Returns the nanoseconds by which the time of a line may be wrong that has `ticks` of the other machine; `None`
+    /// if one side has no limit.
+    #[must_use]
+    pub(crate) fn error_ns(&self, ticks: Ticks) -> Option<u64> {
+        let (earliest, latest) = self.limits(ticks);
+        largest_error(self.time(ticks), (earliest?, latest?))
     }
 }
 
@@ -84,9 +126,7 @@ pub(crate) fn align(
             return join_all(boots, runs, &clocks, &alignment);
         }
     }
-    let periods: Vec<_> =
-        boots.iter().zip(runs).map(|(sources, runs)| period(sources, runs, &clocks)).collect();
-    let references = references(&periods);
+    let references = join_groups(boots, runs, &clocks);
     let machines = references.iter().enumerate().filter(|(place, reference)| place != *reference).count();
     if machines > 0 {
         // The lines get other ticks, so all bytes are read anyway.
@@ -109,6 +149,14 @@ pub(crate) fn align(
     }
     *boots = joined;
     Ok(all)
+}
+
+/// Returns for each boot the one whose ticks its lines get by the wall clock: the first of those that overlap it in
+/// time, or itself.
+pub(super) fn join_groups(boots: &[Vec<Source>], runs: &[Vec<Option<Run>>], clocks: &Clocks) -> Vec<usize> {
+    let periods: Vec<_> =
+        boots.iter().zip(runs).map(|(sources, runs)| period(sources, runs, clocks)).collect();
+    references(&periods)
 }
 
 /// Returns the place of the boot whose ticks each boot gets: its own place, or that of an earlier boot. `periods` are the
@@ -175,7 +223,10 @@ fn rekey(
     for (source, run) in sources.iter_mut().zip(runs) {
         // A file that does not name its run uses the clock of its neighbours.
         let Some(own) = run.as_ref().or(first_run(runs)).and_then(|run| clocks.of(run)) else { continue };
-        let converted = Scale { own: own.clone(), reference: reference.clone(), proved: proved.clone() };
+        let wall_error =
+            stated_error(own).zip(stated_error(reference)).map(|(own, other)| own.saturating_add(other));
+        let (own, reference) = (own.clone(), reference.clone());
+        let converted = Scale { own, reference, proved: proved.clone(), wall_error };
         if let Content::Text(text) = source.content() {
             let map = convert_to_file(text, &converted)
                 .map_err(|error| Error::io("keep lines of another machine for", &source.path, error))?;
@@ -187,6 +238,11 @@ fn rekey(
         scale.get_or_insert(converted);
     }
     Ok(scale)
+}
+
+/// Returns the largest error of a machine's wall clock that its system states; `None` if it states none.
+pub(super) fn stated_error(clock: &TickClock) -> Option<u64> {
+    clock.anchors().iter().filter_map(|anchor| anchor.error).max()
 }
 
 /// A source that is not text, with the ticks of another machine.

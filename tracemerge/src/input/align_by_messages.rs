@@ -9,7 +9,7 @@ use trace_format::wall::Wall;
 use crate::input::source::Source;
 use crate::input::sync::{Matcher, SyncMessages, SyncPatterns};
 use crate::time::clocks::{Clocks, TickClock};
-use crate::time::order::{Assumptions, Order, Verdict, WallReading, solve};
+use crate::time::order::{Assumptions, Knot, Message, Order, Verdict, WallReading, solve};
 use crate::ui::messages::{Grouped, Messages, count, shown_name};
 use crate::ui::units::duration;
 
@@ -28,6 +28,29 @@ pub(super) struct Alignment {
     pub order: Arc<Order>,
     /// The number of each boot's clock; `None` if its clock is not known.
     pub numbers: Vec<Option<u32>>,
+    /// The messages between the boots, by their places; [`Order::verdicts`] has the judgement about each.
+    pub messages: Vec<Message>,
+}
+
+impl Alignment {
+    /// Returns the nanoseconds by which times of a boot may be wrong, at the knots of its clock, in ascending order.
+    /// Knots without limits on both sides are missing.
+    pub(super) fn errors(&self, place: usize) -> Vec<u64> {
+        let number = self.numbers.get(place).copied().flatten();
+        number.map_or_else(Vec::new, |number| self.order.errors(number))
+    }
+
+    /// Returns the knots of a boot's clock.
+    pub(super) fn knots(&self, place: usize) -> &[Knot] {
+        let number = self.numbers.get(place).copied().flatten();
+        number.and_then(|number| self.order.knots.get(number as usize)).map_or(&[], |knots| knots)
+    }
+
+    /// Returns whether a boot is placed by an assumption, at least in part.
+    pub(super) fn is_assumed(&self, place: usize) -> bool {
+        let number = self.numbers.get(place).copied().flatten();
+        number.is_some_and(|number| self.order.assumed.get(number as usize) == Some(&true))
+    }
 }
 
 /// Aligns `boots` by the messages that `patterns` find in them, and by their wall clocks. Returns `None` if there are no
@@ -83,6 +106,7 @@ pub(super) fn align_by_messages(
         }
     }
     report_order(&solved, runs, &found, messages);
+    solved.messages = found.messages;
     Some(solved)
 }
 
@@ -119,7 +143,7 @@ fn solved_by(
     let assumptions = Assumptions { least_apart: 50f64.max(2.0 * tick_ns + 2.0), ..Assumptions::default() };
     let order = solve(own.len() as u32, &all, &walls, &assumptions);
     let numbers = own.iter().enumerate().map(|(place, clock)| clock.map(|_| swapped(place))).collect();
-    Alignment { reference, order: Arc::new(order), numbers }
+    Alignment { reference, order: Arc::new(order), numbers, messages: Vec::new() }
 }
 
 /// Returns the readings of the wall clock in a trace.
@@ -171,8 +195,8 @@ fn report_order(
     };
     let place_of = |number: u32| alignment.numbers.iter().position(|own| *own == Some(number)).unwrap_or(0);
     let certain = (0..runs.len()).filter(|place| *place != alignment.reference).filter_map(|place| {
-        let number = alignment.numbers[place]?;
-        Some(format!("boot {} {}", boot(place), certainty(order, number)))
+        alignment.numbers[place]?;
+        Some(format!("boot {} {}", boot(place), certainty(alignment, place)))
     });
     let machines = alignment.numbers.iter().flatten().count() as u64;
     messages.note(format_args!(
@@ -237,21 +261,14 @@ fn report_order(
     }
 }
 
-/// Returns how certain the times of a clock are: `±12 us`, the median over the trace.
-fn certainty(order: &Order, number: u32) -> String {
-    let knots = order.knots.get(number as usize).map_or(&[][..], |knots| knots);
-    let mut widths: Vec<u64> = knots
-        .iter()
-        .map(|knot| (knot.time, order.limits(number, knot.reading)))
-        .filter(|(_, (earliest, latest))| *earliest != i64::MIN && *latest != i64::MAX)
-        .map(|(time, (earliest, latest))| latest.abs_diff(time).max(time.abs_diff(earliest)))
-        .collect();
-    widths.sort_unstable();
-    let unlimited = match (order.assumed.get(number as usize), widths.is_empty()) {
-        (Some(true), true) => return "without limits on both sides".to_owned(),
-        (Some(true), false) => ", in part without limits",
+/// Returns how certain the times of a boot are: `±12 us`, the median over the trace.
+fn certainty(alignment: &Alignment, place: usize) -> String {
+    let errors = alignment.errors(place);
+    let unlimited = match (alignment.is_assumed(place), errors.is_empty()) {
+        (true, true) => return "without limits on both sides".to_owned(),
+        (true, false) => ", in part without limits",
         _ => "",
     };
-    let width = widths.get(widths.len() / 2).copied().unwrap_or(0);
-    format!("±{}{unlimited}", duration(width))
+    let median = errors.get(errors.len() / 2).copied().unwrap_or(0);
+    format!("±{}{unlimited}", duration(median))
 }

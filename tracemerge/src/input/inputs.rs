@@ -10,7 +10,7 @@ use trace_format::meta::{ClockKind, Run, Waited};
 use crate::find::choose::Chosen;
 use crate::find::header::{Trace, thread_name};
 use crate::find::liveness::liveness_check;
-use crate::input::align::align;
+use crate::input::align::{Scale, align};
 use crate::input::foreign;
 use crate::input::source::Source;
 use crate::input::sync::SyncPatterns;
@@ -37,6 +37,8 @@ pub(crate) struct Origin {
     pub has_sites: bool,
     /// The thread's waits for the tracer, if the file has ended.
     pub waited: Option<WaitedTime>,
+    /// The conversion from the clock of the origin's machine, if its lines have the ticks of another one.
+    pub foreign: Option<Scale>,
 }
 
 /// The time for which a thread has waited for the tracer while its file was written.
@@ -102,7 +104,8 @@ impl Inputs {
                     last: trace.last,
                 });
                 let (is_shown, is_log, has_sites) = (true, false, false);
-                let origin = Origin { run, tid, name, clock, is_shown, is_log, has_sites, waited };
+                let origin =
+                    Origin { run, tid, name, clock, is_shown, is_log, has_sites, waited, foreign: None };
                 let of = |(number, part): (usize, &Source)| Origin {
                     has_sites: part.has_sites(),
                     waited: waited.filter(|_| number == 0),
@@ -131,6 +134,7 @@ impl Inputs {
                     is_log: true,
                     has_sites: false,
                     waited: None,
+                    foreign: None,
                 }
             };
             let logs: Vec<Origin> = sources[origins.len()..].iter().map(of_log).collect();
@@ -160,6 +164,9 @@ impl Inputs {
         let (mut ends, mut at): (Vec<(u64, u64)>, _) = (Vec::new(), 0);
         for ((aligned, runs), &(first, last)) in all.into_iter().zip(&runs).zip(&self.ends) {
             self.references[at..at + runs.len()].fill(aligned.reference.clone());
+            for origin in &mut self.origins[at..at + runs.len()] {
+                origin.foreign.clone_from(&aligned.scale);
+            }
             at += runs.len();
             let convert = |ticks: u64| aligned.scale.as_ref().map_or(ticks, |scale| scale.convert(ticks));
             let (first, last) = (convert(first), convert(last));

@@ -7,6 +7,7 @@ pub(crate) mod boundary;
 pub(crate) mod findings;
 pub(crate) mod foreign;
 pub(crate) mod inputs;
+pub(crate) mod machines;
 pub(crate) mod other_kinds;
 pub(crate) mod site_catalog;
 pub(crate) mod slice;

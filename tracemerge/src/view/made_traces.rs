@@ -142,6 +142,7 @@ pub(crate) fn inputs(files: &[(PathBuf, u64)]) -> Inputs {
         is_log: false,
         has_sites: false,
         waited: None,
+        foreign: None,
     };
     let sources = files.iter().map(|(path, _)| Source::of_trace_file(path.clone()).unwrap()).collect();
     Inputs {

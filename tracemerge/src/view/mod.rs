@@ -23,6 +23,7 @@ pub(crate) mod lines_to_records;
 pub(crate) mod long_waits;
 #[cfg(test)]
 pub(crate) mod made_traces;
+pub(crate) mod neighbours;
 pub(crate) mod plan;
 pub(crate) mod request;
 pub(crate) mod rows;

@@ -313,6 +313,7 @@ mod tests {
             is_log: false,
             has_sites: false,
             waited: None,
+            foreign: None,
         }
     }
 

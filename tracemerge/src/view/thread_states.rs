@@ -479,6 +479,7 @@ mod tests {
             is_log: false,
             has_sites: false,
             waited: None,
+            foreign: None,
         };
         let source = |records: u64| {
             let line = |ticks: u64, text: &str| format!("{ticks:016x}-00000009 {text}\n");

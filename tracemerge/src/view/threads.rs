@@ -11,6 +11,7 @@ use trace_format::line::Ticks;
 use trace_format::meta::{End, Meta, Run};
 use trace_format::wait::Wait;
 
+use crate::input::align::Scale;
 use crate::input::inputs::Origin;
 use crate::time::clocks::{ClockReader, TickClock};
 use crate::ui::messages::Grouped;
@@ -76,6 +77,8 @@ pub(crate) struct Thread {
     known_name: Option<String>,
     /// The clock of its ticks, which is common to the threads of one boot.
     pub clock: Arc<TickClock>,
+    /// The conversion from the clock of its machine, if its ticks are those of another one.
+    pub foreign: Option<Scale>,
     reader: ClockReader,
     work: WorkTime,
     /// The later labels, if they are known from the beginning, and the number of those that the thread has had.
@@ -348,6 +351,7 @@ impl Threads {
                 known_label,
                 known_name,
                 clock,
+                foreign: origin.foreign.clone(),
                 reader,
                 work,
                 later_labels,

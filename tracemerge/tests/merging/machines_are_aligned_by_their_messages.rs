@@ -208,3 +208,152 @@ fn patterns_that_find_nothing_are_reported() {
         assert!(refused.err.contains("--sync"), "{}", refused.err);
     }
 }
+
+/// Returns the machines that `info --json` lists, by boot.
+fn machines(place: &Place, sync: &[&str]) -> serde_json::Value {
+    let ran = place.merge(["info", "dir", "--all-runs", "--json"].iter().chain(sync));
+    assert_ne!(ran.status, Some(2), "{}", ran.err);
+    let info: serde_json::Value = serde_json::from_slice(&ran.out).unwrap();
+    let machines = info["machines"].as_array().unwrap();
+    machines.iter().map(|machine| (machine["boot"].as_str().unwrap().to_owned(), machine.clone())).collect()
+}
+
+/// Returns a machine whose wall clock is 1.5 ms ahead and whose system states an error of 2 ms, and its messages, which
+/// reach no other machine.
+fn lonely() -> (Machine, Vec<(u64, String)>) {
+    let (tid, first, rate, gain_ppm, ahead) = (10, 5000, 3, 20, 1_500_000);
+    let machine = Machine { boot: "three", tid, first, rate, gain_ppm, ahead, error: Some(2_000_000) };
+    (machine, (1..40).map(|n| (n * NS, format!("{} alone", n * NS))).collect())
+}
+
+#[test]
+fn info_has_the_interval_of_each_machine_and_the_matches_of_each_pair() {
+    let [client, mut server] = talk("");
+    // One request is received long before it is sent, and another one long after.
+    for (_, text) in &mut server {
+        *text = text
+            .replace("got q100", "got q-100")
+            .replace("got q300", "got q100")
+            .replace("got q-100", "got q300");
+    }
+    let place = written(&[(CLIENT, client), (SERVER, server), lonely()]);
+    let by_boot = machines(&place, &SYNC);
+    let (one, two, three) = (&by_boot["one"], &by_boot["two"], &by_boot["three"]);
+    assert_eq!(one["placed_by"], "reference");
+    assert_eq!(one["error_median_ns"], serde_json::Value::Null);
+    assert_eq!((&two["placed_by"], &three["placed_by"]), (&"limits".into(), &"limits".into()));
+    // The server's clock gains 70 millionths during 40 seconds.
+    let ahead = two["offset_ns"].as_u64().unwrap();
+    let most = two["error_most_ns"].as_u64().unwrap();
+    assert!((SERVER.ahead - most..=SERVER.ahead + 2_900_000 + most).contains(&ahead), "{two}");
+    let median = two["error_median_ns"].as_u64().unwrap();
+    assert!(two["error_least_ns"].as_u64().unwrap() <= median && median <= most, "{two}");
+    assert!((50_000..400_000).contains(&median), "{two}");
+    let pair = &two["pairs"][0];
+    assert_eq!((&pair["boot"], &pair["contradictory"]), (&"one".into(), &1.into()), "{two}");
+    assert_eq!(pair["kept"].as_u64().unwrap() + pair["unused"].as_u64().unwrap(), 799, "{two}");
+    assert_eq!((&three["matches"], &three["wall_error_ns"]), (&0.into(), &2_000_000.into()));
+    assert!((2_000_000..6_000_000).contains(&three["error_median_ns"].as_u64().unwrap()), "{three}");
+    let args = ["info", "dir", "--all-runs", "--csv", "--machines"];
+    let rows = place.merge(args.iter().chain(&SYNC));
+    let rows = String::from_utf8(rows.out).unwrap();
+    assert_eq!(rows.lines().count(), 4, "{rows}");
+    assert!(rows.starts_with("boot,placed_by,offset_ns,error_least_ns,"), "{rows}");
+    let text = place.merge(["info", "dir", "--all-runs"].iter().chain(&SYNC));
+    let text = String::from_utf8(text.out).unwrap();
+    assert!(text.contains("  one and two: ") && text.contains("1 contradictory"), "{text}");
+}
+
+#[test]
+fn without_messages_info_has_the_stated_errors_of_the_wall_clocks() {
+    let [client, server] = talk("");
+    let place = written(&[(CLIENT, client), (Machine { ahead: 0, ..SERVER }, server), lonely()]);
+    let by_boot = machines(&place, &[]);
+    // The system of the second machine states no error, so nothing is known about its times.
+    let certainty = |boot: &str| (by_boot[boot]["placed_by"].clone(), by_boot[boot]["error_most_ns"].clone());
+    assert_eq!(certainty("two"), ("wall_clock".into(), serde_json::Value::Null));
+    assert_eq!(certainty("three"), ("wall_clock".into(), 3_000_000.into()));
+}
+
+/// Returns the nanoseconds of a duration as views write it.
+fn nanoseconds(number: &str, unit: &str) -> u64 {
+    let unit = match unit {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        _ => panic!("{number} {unit}"),
+    };
+    (number.parse::<f64>().unwrap() * unit) as u64
+}
+
+#[test]
+fn foreign_times_have_their_error_beside_them_and_undecided_orders_are_marked() {
+    let [client, server] = talk("");
+    let place = written(&[(CLIENT, client), (SERVER, server)]);
+    let shown = place.merge(["show", "dir", "--order"].iter().chain(&SYNC));
+    assert_eq!(shown.status, Some(0), "{}", shown.err);
+    let text = String::from_utf8(shown.out).unwrap();
+    let (mut foreign, mut marked, mut before) = (0, 0, 0);
+    for line in text.lines() {
+        let is_marked = line.starts_with("~ ");
+        let words: Vec<&str> = line.trim_start_matches('~').split_whitespace().collect();
+        let at = words.iter().position(|word| matches!(*word, "sent" | "got")).unwrap();
+        let truth: u64 = words[at - 1].parse().unwrap();
+        // Only the server's times have an error, and the true time is within it.
+        let is_server = words[at + 1].starts_with('q') == (words[at] == "got");
+        assert_eq!(words[1].starts_with('±'), is_server, "{line}");
+        let time = (words[0].parse::<f64>().unwrap() * 1e9).round() as u64;
+        let error = if is_server { nanoseconds(&words[1]['±'.len_utf8()..], words[2]) } else { 0 };
+        // Times count from the first line, which the client's run writes at the true start. The error has three digits.
+        assert!(time.abs_diff(truth) <= error + error / 100 + 2, "{line}");
+        foreign += u64::from(is_server);
+        marked += u64::from(is_marked);
+        assert!(is_marked || before < truth, "an order that is not marked is the true one: {line}");
+        before = truth;
+    }
+    assert_eq!(foreign, 800);
+    assert!((1..1600).contains(&marked), "{marked}");
+    let counts =
+        format!("{} of ", if marked < 1000 { marked.to_string() } else { format!("1,{:03}", marked % 1000) });
+    assert!(shown.err.contains(&counts), "{counts} {}", shown.err);
+    assert!(shown.err.contains("neighbours from two machines"), "{}", shown.err);
+    // Without the option no record is marked.
+    let plain = place.merge(["show", "dir"].iter().chain(&SYNC));
+    assert!(!String::from_utf8(plain.out).unwrap().contains('~'));
+}
+
+#[test]
+fn exports_have_the_order_of_the_merge_and_the_errors_of_foreign_times() {
+    let [client, server] = talk("");
+    let place = written(&[(CLIENT, client), (SERVER, server), lonely()]);
+    for select in [&[][..], &["--since", "20s", "--until", "21s"]] {
+        let merged = place.merge(["dir", "-o", "-"].iter().chain(&SYNC).chain(select));
+        let expected: Vec<u64> = times(&merged).iter().map(|(truth, _)| *truth).collect();
+        assert_eq!(expected.len(), if select.is_empty() { 1639 } else { 41 }, "{}", merged.err);
+        let truth = |message: &str| message.split(' ').next().unwrap().parse::<u64>().unwrap();
+        let lines = place.merge(["dir", "--format", "jsonl", "-o", "-"].iter().chain(&SYNC).chain(select));
+        let lines: Vec<serde_json::Value> = String::from_utf8(lines.out)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let messages = || lines.iter().filter(|line| line["kind"] == "message");
+        let exported: Vec<u64> = messages().map(|line| truth(line["message"].as_str().unwrap())).collect();
+        assert_eq!(exported, expected);
+        for line in messages() {
+            let (pid, error) = (line["pid"].as_u64().unwrap(), line.get("error_ns"));
+            assert_eq!(error.is_some(), pid != CLIENT.tid, "{line}");
+            // The first machine's wall clock is right, and the interval contains the true time.
+            let is_at = START + truth(line["message"].as_str().unwrap());
+            let error = error.map_or(0, |error| error.as_u64().unwrap());
+            assert!(line["ns"].as_u64().unwrap().abs_diff(is_at) <= error + 2, "{line}");
+        }
+        // The rows of CSV are in the same order.
+        let rows = place.merge(["dir", "--format", "csv", "-o", "-"].iter().chain(&SYNC).chain(select));
+        let rows = String::from_utf8(rows.out).unwrap();
+        let of_message =
+            |row: &str| row.split([',', '"']).find_map(|cell| cell.split_once(' ')?.0.parse().ok());
+        let rows: Vec<u64> = rows.lines().filter_map(of_message).collect();
+        assert_eq!(rows, expected);
+    }
+}

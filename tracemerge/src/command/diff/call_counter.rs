@@ -118,6 +118,6 @@ impl Counter<'_> {
     fn origin(&self, run: Option<Run>, tid: u64) -> Origin {
         let clock = run.as_ref().and_then(|run| self.clocks.of(run)).unwrap_or(&self.unknown).clone();
         let (name, is_shown, is_log, has_sites) = (Vec::new(), true, false, false);
-        Origin { run, tid, name, clock, is_shown, is_log, has_sites, waited: None }
+        Origin { run, tid, name, clock, is_shown, is_log, has_sites, waited: None, foreign: None }
     }
 }

@@ -196,6 +196,7 @@ impl<'a> ViewOutlet<'a> {
             is_log: false,
             has_sites: false,
             waited: None,
+            foreign: None,
         };
         self.shown_mut().origins.push(origin);
         let number = self.known.len();

@@ -4,6 +4,7 @@
 //! on all processors.
 
 mod forks;
+mod machines;
 mod model;
 mod quality;
 mod table;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 
 use trace_format::meta::{Cause, EndReason, Run};
 
+use crate::command::info::machines::MachineInfo;
 use crate::command::info::model::{RunInfo, Sums, ThreadInfo, TraceInfo};
 use crate::command::info::quality::ClockQuality;
 use crate::command::thread_audit::Audit;
@@ -22,12 +24,26 @@ use crate::find::header::{Trace, thread_name};
 use crate::find::liveness::liveness_check;
 use crate::input::other_kinds::OtherKinds;
 use crate::input::source::Source;
+use crate::input::sync::SyncPatterns;
 use crate::os::processors::map_on_all_processors;
 use crate::ui::console::print;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown_name};
 use crate::view::rows::{self, RowForm};
 use crate::view::thread_labels::{Label, TraceOfThread, labels};
+
+/// The options of the command.
+#[derive(Clone, Debug)]
+pub(crate) struct InfoOptions {
+    /// The wanted runs.
+    pub choice: Choice,
+    /// The form of the facts.
+    pub form: RowForm,
+    /// The patterns of messages between machines.
+    pub sync: Vec<SyncPatterns>,
+    /// Whether comma-separated values have a row for each machine instead of each thread.
+    pub machines: bool,
+}
 
 /// A part of a thread's trace, one of its files, after it was read.
 struct ReadFile<'a> {
@@ -45,24 +61,24 @@ struct ReadFile<'a> {
 ///
 /// # Errors
 /// If there is no trace, or if standard output does not accept the text.
-pub(crate) fn info(app: &App, choice: Choice, form: RowForm, messages: &mut Messages) -> Result<(), Error> {
-    let text = text(app, choice, form, messages)?;
-    print(form.content(), text.as_bytes())
+pub(crate) fn info(app: &App, options: &InfoOptions, messages: &mut Messages) -> Result<(), Error> {
+    let text = text(app, options, messages)?;
+    print(options.form.content(), text.as_bytes())
 }
 
 /// Returns the text that [`info`] writes.
 ///
 /// # Errors
 /// If there is no trace.
-pub(crate) fn text(
-    app: &App,
-    choice: Choice,
-    form: RowForm,
-    messages: &mut Messages,
-) -> Result<String, Error> {
+pub(crate) fn text(app: &App, options: &InfoOptions, messages: &mut Messages) -> Result<String, Error> {
+    let InfoOptions { choice, form, .. } = *options;
     let found = find_traces(app, choice, messages)?;
+    let machines = machines::of(&found.chosen.boots, &options.sync, messages);
+    if options.machines {
+        return Ok(rows::csv(&machines));
+    }
     let read = read_all(found.chosen.boots.iter().flatten(), messages);
-    let info = describe(app, &read);
+    let info = describe(app, &read, machines);
     if form.csv {
         return Ok(rows::csv(info.runs.iter().flat_map(|run| &run.threads)));
     }
@@ -104,7 +120,7 @@ fn size(parts: &[Source]) -> usize {
     parts.iter().map(Source::size).sum()
 }
 
-fn describe(app: &App, read: &[ReadFile<'_>]) -> TraceInfo {
+fn describe(app: &App, read: &[ReadFile<'_>], machines: Vec<MachineInfo>) -> TraceInfo {
     let mut runs = Vec::new();
     let mut rest = read;
     // The files of a run are adjacent.
@@ -132,6 +148,7 @@ fn describe(app: &App, read: &[ReadFile<'_>]) -> TraceInfo {
         span_ns: first.zip(last).map(|(first, last)| last.saturating_sub(first)),
         threads: runs.iter().map(|run| run.threads.len() as u64).sum(),
         trees,
+        machines,
         runs,
         sums,
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 use trace_format::meta::Cause;
 
+use crate::command::info::machines::MachineInfo;
 use crate::input::other_kinds::OtherKinds;
 use crate::time::steps::ClockStep;
 use crate::ui::error::Error;
@@ -39,6 +40,8 @@ pub(super) struct TraceInfo {
     pub sums: Sums,
     /// The trees of forked processes, each a program and its forks.
     pub trees: Vec<ForkTree>,
+    /// The machines, by boot.
+    pub machines: Vec<MachineInfo>,
     /// The runs, by boot and pid.
     pub runs: Vec<RunInfo>,
 }

@@ -3,6 +3,7 @@
 use itertools::Itertools;
 use trace_format::wall::Wall;
 
+use crate::command::info::machines;
 use crate::command::info::model::{RunInfo, Sums, TraceInfo};
 use crate::ui::cause::in_words;
 use crate::ui::messages::{Grouped, count};
@@ -18,6 +19,10 @@ pub(super) fn of(info: &TraceInfo) -> String {
     for run in &info.runs {
         let forks = info.runs.iter().filter(|fork| is_fork_of(fork, run)).filter_map(|fork| fork.pid);
         text.push_str(&of_run(run, &forks.collect::<Vec<_>>()));
+        text.push('\n');
+    }
+    if info.machines.len() > 1 {
+        text.push_str(&machines::table(&info.machines));
         text.push('\n');
     }
     let (runs, threads) = (count(info.runs.len() as u64, "run"), count(info.threads, "thread"));

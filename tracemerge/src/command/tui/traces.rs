@@ -389,6 +389,7 @@ impl Traces {
         let style = ShowStyle {
             columns: Column::USUAL.to_vec(),
             full: false,
+            order: false,
             time: self.context.time.clone(),
             catalog: self.context.catalog.clone(),
             palette: self.context.palette,

@@ -40,7 +40,7 @@ mod tests;
 mod times;
 
 pub use self::filter::{Direction, PairStream};
-pub(crate) use self::solution::{Order, Verdict};
+pub(crate) use self::solution::{Knot, Order, Verdict, largest_error};
 pub(crate) use self::solve::solve;
 
 /// A message from one clock to another one.

@@ -88,6 +88,37 @@ impl Order {
         )
     }
 
+    /// Returns the largest errors of the times at the knots of a clock, in nanoseconds, in ascending order. Knots without
+    /// limits on both sides are missing.
+    #[must_use]
+    pub(crate) fn errors(&self, clock: u32) -> Vec<u64> {
+        let knots = self.knots.get(clock as usize).map_or(&[][..], |knots| knots);
+        let error = |knot: &Knot| largest_error(knot.time, self.limits(clock, knot.reading));
+        let mut errors: Vec<u64> = knots.iter().filter_map(error).collect();
+        errors.sort_unstable();
+        errors
+    }
+
+    /// Returns the earliest and the latest time that the messages allow for a reading with this time.
+    #[must_use]
+    pub(crate) fn limits_at(&self, clock: u32, time: i64) -> (i64, i64) {
+        self.limits(clock, self.reading_at(clock, time))
+    }
+
+    /// Returns the reading with a time: the inverse of [`Order::time`], except for rounding.
+    fn reading_at(&self, clock: u32, time: i64) -> i64 {
+        let Some(knots) = self.knots.get(clock as usize).filter(|knots| !knots.is_empty()) else {
+            return time;
+        };
+        let behind = knots.partition_point(|knot| knot.time <= time);
+        let from = behind.saturating_sub(1).min(knots.len().saturating_sub(2));
+        let (from, to) = (knots[from], knots[(from + 1).min(knots.len() - 1)]);
+        let turned = |knot: Knot| Knot { reading: knot.time, time: knot.reading, ..knot };
+        let along = i128::from(time) - i128::from(from.time);
+        let reading = between(turned(from), turned(to), along, |knot| knot.time);
+        i64::try_from(reading).unwrap_or(if reading < 0 { i64::MIN } else { i64::MAX })
+    }
+
     /// Returns the two knots between which a reading is, or whose line goes on to it.
     fn around(&self, clock: u32, reading: i64) -> (Knot, Knot) {
         let same = Knot { reading, time: reading, limits: (i64::MIN, i64::MAX) };
@@ -98,6 +129,12 @@ impl Order {
         let from = behind.saturating_sub(1).min(knots.len().saturating_sub(2));
         (knots[from], knots[(from + 1).min(knots.len() - 1)])
     }
+}
+
+/// Returns the largest distance of a time from its limits; `None` if one side has no limit.
+pub(crate) fn largest_error(time: i64, (earliest, latest): (i64, i64)) -> Option<u64> {
+    let is_limited = earliest != i64::MIN && latest != i64::MAX;
+    is_limited.then(|| latest.abs_diff(time).max(time.abs_diff(earliest)))
 }
 
 /// Returns the value `along` nanoseconds behind `from` on the line to `to`, rounded down.

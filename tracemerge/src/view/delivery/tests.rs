@@ -77,6 +77,7 @@ fn inputs(boots: Vec<Vec<Source>>) -> Inputs {
         is_log: false,
         has_sites: false,
         waited: None,
+        foreign: None,
     };
     let sources = boots.iter().flatten().count();
     let ends = vec![(0, u64::MAX); boots.len()];

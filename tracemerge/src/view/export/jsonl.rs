@@ -1,4 +1,5 @@
-//! JSON lines: each record is an object in its own line. Keys with unknown values are missing.
+//! JSON lines: each record is an object in its own line. Keys with unknown values are missing, except
+//! `error_ns`: it is `null` if nothing limits the error of a foreign time, and missing if the time is not foreign.
 
 use crate::view::export::events::{Event, EventFormat, Inventory};
 use crate::view::export::fields::{TimeText, put_fields, row_of};
@@ -42,6 +43,13 @@ impl EventFormat for JsonlFormat {
         self.times.put(event.time, out);
         out.extend_from_slice(b"\",\"ns\":");
         put_number(event.time, out);
+        if let Some(foreign) = &inventory.threads()[event.thread].foreign {
+            out.extend_from_slice(b",\"error_ns\":");
+            match foreign.error_ns(event.ticks) {
+                Some(ns) => put_number(ns, out),
+                None => out.extend_from_slice(b"null"),
+            }
+        }
         if let Some(pid) = row.pid {
             out.extend_from_slice(b",\"pid\":");
             put_number(pid.into(), out);

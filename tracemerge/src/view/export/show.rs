@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anstyle::Style;
 use clap::{Args, ValueEnum};
 use regex::bytes::Regex;
-use trace_format::line::Kind;
+use trace_format::line::{Kind, Ticks};
 use trace_format::sites::Site;
 
 use crate::file::record_text::{RecordText, is_warning};
@@ -15,6 +15,7 @@ use crate::input::inputs::Origin;
 use crate::input::site_catalog::{PerSite, SiteCatalog};
 use crate::ui::colour::Palette;
 use crate::ui::shorten::keep_end;
+use crate::ui::units::duration;
 use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::call_lines::{CallLines, StackLines, indentation};
@@ -23,6 +24,7 @@ use crate::view::export::in_words::in_words;
 use crate::view::export::paint::{paint, write_found};
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
+use crate::view::neighbours::Neighbours;
 use crate::view::threads::Threads;
 
 /// A column before the message. The comments of the variants are the help.
@@ -77,11 +79,14 @@ pub(crate) struct ShowLayout {
     /// All functions of call stacks, also those of panics, of the runtime and of the tracer
     #[arg(long)]
     pub full: bool,
+    /// Mark records with ~ if the record before is of another machine and may have been made later
+    #[arg(long)]
+    pub order: bool,
 }
 
 impl Default for ShowLayout {
     fn default() -> ShowLayout {
-        ShowLayout { columns: Column::USUAL.to_vec(), full: false }
+        ShowLayout { columns: Column::USUAL.to_vec(), full: false, order: false }
     }
 }
 
@@ -103,6 +108,10 @@ The options select as those of a merge do (tracemerge --help). --time sets the t
 times; the default is seconds since the first line.
 The columns 'level', 'target', 'module', 'site' and 'function' are empty for files of
 TRACER_FORMAT=text, which do not record them.
+In traces of several machines, a time of another machine than the first has its greatest
+error beside it ('±12 us'; '±?' if nothing limits it). --order marks a record with '~' if the
+record before is of another machine and the intervals of the two times do not decide which
+was made first, and counts such records at the end.
 
 Examples:
   tracemerge show ./app
@@ -130,7 +139,7 @@ impl Layout for ShowLayout {
     fn format(&self, context: &Context) -> Box<dyn Export> {
         let Context { time, catalog, palette, found, .. } = context.clone();
         let columns = self.columns.clone();
-        let style = ShowStyle { columns, full: self.full, time, catalog, palette, found };
+        let style = ShowStyle { columns, full: self.full, order: self.order, time, catalog, palette, found };
         Box::new(ShowFormat::new(style, context.threads()))
     }
 }
@@ -142,6 +151,8 @@ pub(crate) struct ShowStyle {
     pub columns: Vec<Column>,
     /// Whether all functions of call stacks are shown.
     pub full: bool,
+    /// Whether records are marked whose order after the one before is not decided.
+    pub order: bool,
     /// The times.
     pub time: TimeColumn,
     /// The sites of the records' marks.
@@ -164,10 +175,17 @@ pub(crate) struct ShowFormat {
     thread_width: usize,
     /// Whether the process is named before each thread.
     names_processes: bool,
+    /// Whether times of other machines than the first are shown.
+    has_foreign: bool,
+    /// The order of records of different machines.
+    neighbours: Neighbours,
     sites: PerSite<SiteColumns>,
     /// A buffer for one column.
     cell: Vec<u8>,
 }
+
+/// The characters of an error beside a time.
+const ERROR_WIDTH: usize = 8;
 
 /// The columns of a site.
 #[derive(Clone, Debug)]
@@ -200,6 +218,15 @@ fn fitted(text: &str, width: usize) -> String {
     format!("{:<width$}", keep_end(&text, width))
 }
 
+/// Writes the greatest error of a time behind it, if the time is of another machine than the first; otherwise blanks.
+fn write_error(origin: &Origin, ticks: Ticks, cell: &mut Vec<u8>) {
+    let text = origin.foreign.as_ref().map_or_else(String::new, |foreign| {
+        foreign.error_ns(ticks).map_or_else(|| "±?".to_owned(), |ns| format!("±{}", duration(ns)))
+    });
+    // Writing to memory does not fail.
+    let _ = write!(cell, " {text:<ERROR_WIDTH$}");
+}
+
 impl ShowFormat {
     /// Makes a format with this `style` for records of `threads`.
     #[must_use]
@@ -212,6 +239,8 @@ impl ShowFormat {
             calls: CallLines::new(threads, StackLines::new(style.full, Depth::Usual)),
             thread_width: 0,
             names_processes: false,
+            has_foreign: false,
+            neighbours: Neighbours::default(),
             sites: PerSite::new(style.catalog.clone()),
             cell: Vec::new(),
             style,
@@ -221,6 +250,11 @@ impl ShowFormat {
     /// Writes the columns before the message, and returns the number of characters.
     fn write_columns(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) -> usize {
         let mut width = 0;
+        if self.style.order {
+            let mark = if self.neighbours.take(origin, record.ticks) { b"~ " } else { b"  " };
+            out.extend_from_slice(mark);
+            width += mark.len();
+        }
         let columns = std::mem::take(&mut self.style.columns);
         for column in &columns {
             self.cell.clear();
@@ -242,6 +276,9 @@ impl ShowFormat {
         match column {
             Column::Time => {
                 self.style.time.write(&origin.clock, record.ticks, cell);
+                if self.has_foreign {
+                    write_error(origin, record.ticks, cell);
+                }
                 return self.palette.time;
             }
             Column::Delta => {
@@ -283,6 +320,7 @@ impl ShowFormat {
 
 impl Export for ShowFormat {
     fn begin(&mut self, origins: &[Origin], _out: &mut Vec<u8>) {
+        self.has_foreign = origins.iter().any(|origin| origin.is_shown && origin.foreign.is_some());
         let shown = origins.iter().enumerate().filter(|(_, origin)| origin.is_shown);
         let widths = shown.map(|(number, origin)| self.calls.label(number, origin).chars().count());
         self.thread_width = widths.max().unwrap_or(0);
@@ -327,7 +365,8 @@ impl Export for ShowFormat {
     fn finish(&mut self, _out: &mut Vec<u8>) {}
 
     fn omissions(&self) -> Vec<String> {
-        self.calls.stacks().omission().into_iter().collect()
+        let of_order = self.neighbours.in_words();
+        self.calls.stacks().omission().into_iter().chain(of_order).collect()
     }
 
     fn begin_at(&mut self, first: u64) {
@@ -353,7 +392,6 @@ mod tests {
     use std::sync::Mutex;
 
     use jiff::tz::TimeZone;
-    use trace_format::line::Ticks;
     use trace_format::meta::ClockKind;
 
     use super::*;
@@ -377,6 +415,7 @@ mod tests {
             is_log: false,
             has_sites: true,
             waited: None,
+            foreign: None,
         }
     }
 
@@ -384,6 +423,7 @@ mod tests {
         ShowStyle {
             columns: columns.to_vec(),
             full: false,
+            order: false,
             time: TimeColumn::new(TimeMode::Offset, 0, TimeZone::UTC),
             catalog: Arc::default(),
             palette: None,

@@ -312,7 +312,7 @@ function readBlock([
   }
   facts.spanNames.forEach(name => spanNames.push(name));
   facts.lanes.forEach(lane => lanes.push(newLane(lane)));
-  facts.processes.forEach(([name, pid]) => processes.push({ name, pid }));
+  facts.processes.forEach(([name, pid, error]) => processes.push({ name, pid, error }));
   readStates(states);
   readSpans(span, fields);
   const first = messages.count;

@@ -13,6 +13,7 @@ use super::size::Size;
 use super::texts::Split;
 use crate::file::fast_map::FastMap;
 use crate::time::clocks::ClockReader;
+use crate::ui::units::duration;
 use crate::view::by_number::ByNumber;
 use crate::view::export::Export;
 use crate::view::export::aspects::Aspect;
@@ -352,8 +353,16 @@ impl HtmlFormat {
             put_number(thread.process as u64, &mut lanes);
             lanes.push(b']');
         }
-        for process in &inventory.processes()[self.written.1..] {
-            begin_list(&[&process.name, &process.pid().to_string()], &mut processes);
+        for (number, process) in inventory.processes().iter().enumerate().skip(self.written.1) {
+            // The threads of a process have one machine.
+            let thread = inventory.threads().iter().find(|thread| thread.process == number);
+            let error =
+                thread.and_then(|thread| thread.foreign.as_ref()).map_or_else(String::new, |foreign| {
+                    foreign
+                        .largest_error_ns()
+                        .map_or_else(|| "±?".to_owned(), |ns| format!("±{}", duration(ns)))
+                });
+            begin_list(&[&process.name, &process.pid().to_string(), &error], &mut processes);
             processes.push(b']');
         }
         self.written = (inventory.threads().len(), inventory.processes().len());

@@ -24,6 +24,12 @@ const ENDS = [
   [16, "its span was cancelled"],
 ];
 
+/// The largest error of the times of a lane, if they are of another machine than the first.
+function errorOf(lane) {
+  const { error } = trace.processes[lane.process];
+  return error === "" ? "" : ` (${error})`;
+}
+
 /// Describes a thing of the lanes: a name, and facts.
 function wordsOf({ lane, call, message, state, wait }) {
   if (call !== undefined) {
@@ -33,7 +39,7 @@ function wordsOf({ lane, call, message, state, wait }) {
     const ends = ENDS.filter(([bit]) => (lane.flags[call] & bit) !== 0).map(([, text]) => text);
     return [
       functionName(lane.entry[call]),
-      `${duration(length - waited)} from ${offset(lane.start[call])}`,
+      `${duration(length - waited)} from ${offset(lane.start[call])}${errorOf(lane)}`,
       ...(waited > 0 ? [`and ${duration(waited)} of waiting for the tracer`] : []),
       ...ends,
       about[0] ?? "",
@@ -45,7 +51,7 @@ function wordsOf({ lane, call, message, state, wait }) {
     if (known === undefined) wantText(message);
     return [
       known === undefined ? "\u2026" : escaped(known.text),
-      `at ${offset(trace.messages.time[message])}`,
+      `at ${offset(trace.messages.time[message])}${errorOf(trace.lanes[trace.messages.lane[message]])}`,
       about.filter(text => text).join("  "),
     ];
   }

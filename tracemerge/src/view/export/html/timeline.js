@@ -105,10 +105,9 @@ function layOut() {
     const isPinned = view.pinned.has(lane.number);
     if (several && !isPinned && lane.process !== process) {
       process = lane.process;
-      const { name, pid } = trace.processes[process];
-      gutter.append(
-        at(tall, HEAD, element("div", { class: "process" }, `${name || "?"} ${pid === "0" ? "" : pid}`)),
-      );
+      const { name, pid, error } = trace.processes[process];
+      const header = `${name || "?"} ${pid === "0" ? "" : pid} ${error}`.trim();
+      gutter.append(at(tall, HEAD, element("div", { class: "process" }, header)));
       tall += HEAD;
     }
     const isFolded = view.folded.has(lane.number);

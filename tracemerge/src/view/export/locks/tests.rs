@@ -35,7 +35,17 @@ fn origin_of(tid: u64, version: Option<u32>) -> Origin {
         wall: Wall(0),
         clock: ClockKind::System,
     });
-    Origin { run, tid, name, clock, is_shown: true, is_log: false, has_sites: true, waited: None }
+    Origin {
+        run,
+        tid,
+        name,
+        clock,
+        is_shown: true,
+        is_log: false,
+        has_sites: true,
+        waited: None,
+        foreign: None,
+    }
 }
 
 /// Returns the text for these lines: ticks in nanoseconds, the id of the thread, and the rest of the line.

@@ -40,6 +40,7 @@ fn shown_with(layout: SpansLayout, lines: &[(u64, u64, &str)], states: ThreadSta
         is_log: false,
         has_sites: false,
         waited: None,
+        foreign: None,
     });
     let names = Arc::new(Mutex::new(FunctionNames::new(Settings::default())));
     let labels = ["a", "b", "c"].map(|label| Label::from(label.to_owned())).to_vec();

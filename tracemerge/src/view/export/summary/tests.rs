@@ -28,6 +28,7 @@ fn shown(layout: SummaryLayout, apps: &[&str], lines: &[(u64, u64, &str)]) -> St
         is_log: false,
         has_sites: false,
         waited: None,
+        foreign: None,
     });
     let labels = ["main", "b", "c", "d", "e", "f"].map(|label| Label::from(label.to_owned()));
     let context = Context {

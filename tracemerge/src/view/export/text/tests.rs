@@ -40,6 +40,7 @@ fn origin(pid: u32) -> Origin {
         is_log: false,
         has_sites: false,
         waited: None,
+        foreign: None,
     }
 }
 

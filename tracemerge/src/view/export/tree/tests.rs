@@ -19,7 +19,17 @@ use crate::view::thread_labels::Label;
 fn origin(tid: u64) -> Origin {
     let clock = Arc::new(TickClock::of(ClockKind::System, [Anchor::new(Ticks(0), Wall(0))]));
     let name = Vec::new();
-    Origin { run: None, tid, name, clock, is_shown: true, is_log: false, has_sites: true, waited: None }
+    Origin {
+        run: None,
+        tid,
+        name,
+        clock,
+        is_shown: true,
+        is_log: false,
+        has_sites: true,
+        waited: None,
+        foreign: None,
+    }
 }
 
 /// Lines of two threads: ticks in nanoseconds, the thread, and the rest of the line.

@@ -1,0 +1,67 @@
+//! Records of two machines that follow each other in a merge: whether the intervals of their times decide their order.
+
+use trace_format::line::Ticks;
+
+use crate::input::align::Scale;
+use crate::input::inputs::Origin;
+use crate::ui::messages::Grouped;
+
+/// Compares each record with the one before it.
+#[derive(Debug, Default)]
+pub(crate) struct Neighbours {
+    before: Option<Before>,
+    /// The records that follow one of another machine.
+    pairs: u64,
+    /// Those whose order the intervals do not decide.
+    undecided: u64,
+}
+
+/// The record before.
+#[derive(Debug)]
+struct Before {
+    boot: Vec<u8>,
+    ticks: Ticks,
+    /// The conversion of its times, if they are of another machine than the reference.
+    foreign: Option<Scale>,
+}
+
+impl Neighbours {
+    /// Takes the next record. Returns whether the record before is of another machine and may have been made later.
+    pub(crate) fn take(&mut self, origin: &Origin, ticks: Ticks) -> bool {
+        // Logs of other programs and files that do not name their run belong to no machine.
+        let Some(run) = origin.run.as_ref() else { return false };
+        let Some(before) = &mut self.before else {
+            self.before = Some(Before { boot: run.boot.clone(), ticks, foreign: origin.foreign.clone() });
+            return false;
+        };
+        if before.boot == run.boot {
+            before.ticks = ticks;
+            return false;
+        }
+        // A boot that is merged behind another one was started later.
+        let scale = origin.foreign.as_ref().or(before.foreign.as_ref());
+        let is_undecided = scale.is_some_and(|scale| {
+            let limits = |foreign: Option<&Scale>, ticks| match foreign {
+                Some(own) => own.limits(ticks),
+                None => (Some(scale.time(ticks)), Some(scale.time(ticks))),
+            };
+            let (latest, earliest) =
+                (limits(before.foreign.as_ref(), before.ticks).1, limits(origin.foreign.as_ref(), ticks).0);
+            latest.zip(earliest).is_none_or(|(latest, earliest)| latest >= earliest)
+        });
+        self.pairs += 1;
+        self.undecided += u64::from(is_undecided);
+        before.boot.clone_from(&run.boot);
+        before.foreign.clone_from(&origin.foreign);
+        before.ticks = ticks;
+        is_undecided
+    }
+
+    /// Returns the counts in words; `None` if no two records of different machines follow each other.
+    pub(crate) fn in_words(&self) -> Option<String> {
+        let (undecided, pairs) = (Grouped(self.undecided), Grouped(self.pairs));
+        (self.pairs > 0).then(|| {
+            format!("{undecided} of {pairs} neighbours from two machines are in an order that their intervals do not decide")
+        })
+    }
+}

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::fs;
+#[cfg(feature = "html")]
+use std::io::Read;
 
 use crate::support::{Place, Ran, Seeded, header, line, meta, run, sorted};
 use trace_format::line::Ticks;
@@ -356,4 +358,43 @@ fn exports_have_the_order_of_the_merge_and_the_errors_of_foreign_times() {
         let rows: Vec<u64> = rows.lines().filter_map(of_message).collect();
         assert_eq!(rows, expected);
     }
+}
+
+/// Returns the bytes that stand in base64.
+#[cfg(feature = "html")]
+fn bytes_of_base64(text: &str) -> Vec<u8> {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0u32, 0);
+    for digit in text.bytes().filter_map(|byte| DIGITS.iter().position(|digit| *digit == byte)) {
+        (bits, count) = (bits << 6 | u32::try_from(digit).unwrap(), count + 6);
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count & 0xff) as u8);
+        }
+    }
+    bytes
+}
+
+#[cfg(feature = "html")]
+#[test]
+fn the_page_has_the_error_of_each_process_of_another_machine() {
+    let [client, server] = talk("");
+    let place = written(&[(CLIENT, client), (SERVER, server)]);
+    let page = place.merge(["dir", "--format", "html", "-o", "page.html"].iter().chain(&SYNC));
+    assert_eq!(page.status, Some(0), "{}", page.err);
+    let most = machines(&place, &SYNC)["two"]["error_most_ns"].as_u64().unwrap();
+    let page = place.text("page.html");
+    let head = page.split("<script>block(").nth(1).unwrap().split('"').nth(1).unwrap();
+    let mut facts = String::new();
+    flate2::read::DeflateDecoder::new(&bytes_of_base64(head)[..]).read_to_string(&mut facts).unwrap();
+    let facts: serde_json::Value = serde_json::from_str(&facts).unwrap();
+    let list: Vec<Vec<String>> = serde_json::from_value(facts["processes"].clone()).unwrap();
+    let error = |pid: u64| list.iter().find(|process| process[1] == pid.to_string()).unwrap()[2].clone();
+    assert_eq!(error(CLIENT.tid), "");
+    let (number, unit) = error(SERVER.tid)
+        .trim_start_matches('±')
+        .split_once(' ')
+        .map(|(n, u)| (n.to_owned(), u.to_owned()))
+        .unwrap();
+    assert!(nanoseconds(&number, &unit).abs_diff(most) <= most / 100, "{number} {unit} {most}");
 }

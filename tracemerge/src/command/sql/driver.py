@@ -2,6 +2,7 @@
 # length, and then the queries. Each row is printed as an object of JSON, in a line of its own.
 # Without arguments, it ends after it has loaded the module.
 import json
+import signal
 import sys
 
 import duckdb
@@ -44,10 +45,12 @@ def main(database, length):
 
 
 if len(sys.argv) > 1:
+    # An interrupt ends a query at once, also inside the module.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         main(sys.argv[1], int(sys.argv[2]))
     except (duckdb.Error, UnicodeDecodeError) as error:
         sys.stdout.flush()
         sys.exit(str(error))
-    except (BrokenPipeError, KeyboardInterrupt):
-        sys.exit("interrupted")
+    except BrokenPipeError:
+        sys.exit("its reader wants no more rows")

@@ -187,7 +187,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             run_and_report(question.request.quiet, |messages| command::sql::sql(&question, messages))
         }
         Subcommand::Dataset { command: DatasetCommand::Clocks } => {
-            run_and_report(false, |messages| command::dataset::clocks(messages))
+            run_and_report(false, command::dataset::clocks)
         }
         Subcommand::On { quiet, pid } => {
             run_and_report(quiet, |messages| command::switch::switch(pid, true, messages))

@@ -252,9 +252,9 @@ impl NewRun<'_> {
             return Ok(Added::Before);
         }
         let old: Vec<FilePlace> = known.files.iter().filter_map(|name| self.place(name)).collect();
-        let (rewritten, mut removed) = self.without(&old, &staged, &locked).map_err(failed)?;
+        let mut removed = Vec::new();
+        self.write_without(&old, (&staged, &locked), &mut added, &mut removed).map_err(failed)?;
         removed.extend(old);
-        added.extend(rewritten);
         locked.change(staged, &added, &removed).map_err(failed)?;
         Ok(Added::Now)
     }
@@ -277,20 +277,20 @@ impl NewRun<'_> {
     }
 
     /// Writes the files of several runs in the folders of the files `old`, and in that of the run, without the rows of
-    /// the run. Returns the new files, and the places of those that would be empty.
-    fn without(
+    /// the run. Adds the new files to `added`, and the places of those that would be empty to `removed`.
+    fn write_without(
         &self,
         old: &[FilePlace],
-        staged: &Staged,
-        locked: &Locked<'_>,
-    ) -> io::Result<(Vec<(String, FilePlace)>, Vec<FilePlace>)> {
-        let (mut rewritten, mut removed) = (Vec::new(), Vec::new());
+        (staged, locked): (&Staged, &Locked<'_>),
+        added: &mut Vec<(String, FilePlace)>,
+        removed: &mut Vec<FilePlace>,
+    ) -> io::Result<()> {
         let in_runs = self.place_in_runs();
         let folder = |place: &FilePlace| FilePlace { name: String::new(), ..place.clone() };
         let folders: BTreeSet<FilePlace> = old.iter().chain([&in_runs]).map(folder).collect();
-        for place in
-            folders.iter().map(|folder| compacted(folder, locked)).collect::<io::Result<Vec<_>>>()?.concat()
-        {
+        let places =
+            folders.iter().map(|folder| compacted(folder, locked)).collect::<io::Result<Vec<_>>>()?;
+        for (number, place) in places.concat().into_iter().enumerate() {
             let Some((file, table)) = locked.read(&place)?.zip(TableName::named(&place.table)) else {
                 continue;
             };
@@ -299,12 +299,12 @@ impl NewRun<'_> {
                 continue;
             }
             let others: Vec<&str> = runs_of(&keys).filter(|run| *run != self.name()).collect();
-            let name = format!("rewritten.{}", rewritten.len());
+            let name = format!("rewritten.{number}");
             let out = staged.create(&name)?;
             let rows = rewrite(table, vec![file], Some(&self.name()), &metadata_of(&others, &[&keys]), out)
                 .map_err(|error| named(&place, &error))?;
-            if rows == 0 { removed.push(place) } else { rewritten.push((name, place)) }
+            if rows == 0 { removed.push(place) } else { added.push((name, place)) }
         }
-        Ok((rewritten, removed))
+        Ok(())
     }
 }

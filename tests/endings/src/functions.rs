@@ -7,9 +7,12 @@
 //! `functions crash` ends by an invalid access, which the tracer records at its request.
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "a test's program, which reports by printing")]
 
+use std::future::{Future, poll_fn};
 use std::hint::black_box;
 use std::panic::catch_unwind;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use tracer::{CalledFrom, Tracer, is_called_from, scope, trace, trace_stack, traced};
@@ -117,6 +120,22 @@ fn never_a_caller() {
     }
 }
 
+/// Waits `times` times for its next poll: a span that is idle in between.
+#[traced]
+async fn waits(times: u32) {
+    for _ in 0..times {
+        let mut is_ready = false;
+        poll_fn(|_| if std::mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })
+            .await;
+    }
+}
+
+/// Polls `future` until it is ready.
+fn poll_to_end(future: impl Future<Output = ()>) {
+    let mut future = pin!(future);
+    while future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
+}
+
 /// Ends the process by an invalid access, two calls further in.
 #[inline(never)]
 fn crash(address: usize) -> u8 {
@@ -146,6 +165,7 @@ fn main() {
         }
     };
     turns();
+    (1..4).for_each(|times| poll_to_end(waits(times)));
     let threads: Vec<_> = (0..THREADS)
         .map(|number| thread::Builder::new().name(format!("worker {number}")).spawn(turns).expect("a thread"))
         .collect();

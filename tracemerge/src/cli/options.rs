@@ -182,7 +182,7 @@ pub(crate) struct SelectionOptions {
     #[arg(long, value_name = "N", value_parser = amount, conflicts_with = "last", hide_short_help = true, help_heading = SELECT)]
     pub head: Option<usize>,
     /// Only the last N of the remaining records
-    #[arg(long, value_name = "N", value_parser = amount, help_heading = SELECT)]
+    #[arg(long, value_name = "N", value_parser = amount, hide_short_help = true, help_heading = SELECT)]
     pub last: Option<usize>,
     /// Only messages of this module and its submodules, as app::net; of raw files; may be repeated
     #[arg(long, value_name = "PATH", hide_short_help = true, help_heading = SELECT)]

@@ -105,13 +105,16 @@ fn converse(engine: &Engine, form: RowForm, messages: &mut Messages) -> Result<(
         let read =
             read.map_err(|error| Error::io("read queries from", Path::new("standard input"), error))?;
         let ends = query.is_empty() && ENDS.contains(&line.trim().trim_end_matches(';'));
+        if ends {
+            return Ok(());
+        }
         query.push_str(&line);
-        if (read == 0 || ends || query.trim_end().ends_with(';')) && !ends && !query.trim().is_empty() {
+        if (read == 0 || query.trim_end().ends_with(';')) && !query.trim().is_empty() {
             // An error is shown, and does not end the session.
             answer(engine, &query, form, &mut Messages::new(false))?;
             query.clear();
         }
-        if read == 0 || ends {
+        if read == 0 {
             return Ok(());
         }
         if query.trim().is_empty() {

@@ -147,9 +147,7 @@ impl TableName {
 
 /// Returns the names of all tables, with their columns.
 pub(crate) fn columns_of_tables() -> impl Iterator<Item = (&'static str, &'static [ColumnSpec])> {
-    use TableName::{Calls, Clocks, Losses, Records, Runs, Spans, Values, Waits};
-    let all = [Records, Values, Calls, Spans, Waits, Losses, Clocks, Runs];
-    all.into_iter().map(|table| (table.name(), table.columns()))
+    TableName::ALL.into_iter().map(|table| (table.name(), table.columns()))
 }
 
 /// A file that is being written.

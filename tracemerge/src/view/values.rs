@@ -33,6 +33,7 @@ pub(crate) enum Type {
     Composite,
 }
 
+#[cfg(feature = "parquet")]
 impl Type {
     /// Returns the name of the type, as in Rust if it has one there.
     #[must_use]

@@ -15,7 +15,9 @@ use crate::ui::messages::count;
 use crate::view::calls::Depth;
 use crate::view::export::Export;
 use crate::view::export::events::{Event, EventContent, EventExport, EventFormat, Inventory, LockContent};
-use crate::view::export::locks::waits::{Awaited, CountedWait, Places, Waits};
+#[cfg(feature = "parquet")]
+use crate::view::export::locks::waits::{Awaited, CountedWait};
+use crate::view::export::locks::waits::{Places, Waits};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::rows::row_limit;
 use trace_format::locks::LockRecord;
@@ -83,6 +85,7 @@ pub(crate) struct LockRecords {
 }
 
 /// A wait, with names.
+#[cfg(feature = "parquet")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamedWait<'a> {
     /// The number of the process, and the id of the thread.
@@ -156,6 +159,7 @@ fn frames(stack: &str) -> impl Iterator<Item = &str> {
 
 impl LockRecords {
     /// Makes a list that keeps each wait until it is taken.
+    #[cfg(feature = "parquet")]
     #[must_use]
     pub(crate) fn keeping() -> LockRecords {
         LockRecords { keeps_counted: true, ..LockRecords::default() }
@@ -206,6 +210,7 @@ impl LockRecords {
     ///
     /// # Errors
     /// `each` returns an error.
+    #[cfg(feature = "parquet")]
     #[inline]
     pub(crate) fn take_counted<E>(
         &mut self,

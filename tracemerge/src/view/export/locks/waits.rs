@@ -195,6 +195,7 @@ pub(super) enum WaitEnding {
     Open,
 }
 
+#[cfg(feature = "parquet")]
 impl WaitEnding {
     /// Returns the name in tables.
     #[must_use]
@@ -211,6 +212,7 @@ impl WaitEnding {
 }
 
 /// A wait that has been counted.
+#[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "only data sets have each wait"))]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CountedWait {
     /// The id of the thread.

@@ -39,6 +39,12 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
+    /// Returns the clock of the own machine.
+    #[must_use]
+    pub(crate) fn own_clock(&self) -> &TickClock {
+        &self.own
+    }
+
     /// Returns the ticks of the other machine at the same moment.
     #[must_use]
     pub(crate) fn convert(&self, ticks: u64) -> u64 {

@@ -2,11 +2,12 @@
 //! bytes in its period; and among these, the bytes that may contain the last records. The clocks in the
 //! traces convert times into ticks, and are read only if they are needed.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use trace_format::line::Ticks;
+use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
 
 use crate::find::header::{names_at_ends, names_in};
@@ -15,7 +16,7 @@ use crate::input::inputs::{Inputs, Origin};
 use crate::input::slice::TickPeriod;
 use crate::input::source::{SortedRange, Source, clocks_of};
 use crate::time::anchor::anchors_in;
-use crate::time::clocks::Clocks;
+use crate::time::clocks::{Clocks, TickClock};
 use crate::time::point_of_time::{Period, When};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count, shown, shown_name};
@@ -219,16 +220,17 @@ impl<'v> Plan<'v> {
         shows_times: bool,
         messages: &mut Messages,
     ) -> Result<(), Error> {
+        // The lines of a source with a reference have the ticks of the reference's machine, so its clock lines are no
+        // readings of its own clock.
+        let own = inputs.files().zip(&inputs.references).filter(|(_, reference)| reference.is_none());
         let mut clocks =
-            clocks_of(inputs.files().filter_map(|(origin, source)| Some((origin.run.as_ref()?, source))));
+            clocks_of(own.filter_map(|((origin, source), _)| Some((origin.run.as_ref()?, source))));
         self.set_clocks(inputs, &clocks);
         self.plan_ranges(inputs)?;
         // The merge reads the planned bytes anyway, so reading all clock lines in them costs little more.
         let (first, last) = self.times.steady;
         if shows_times && last.saturating_sub(first) > CLOCK_INTERVAL_NS {
             let files = inputs.files().zip(&inputs.references).zip(&self.ranges);
-            // The lines of a source with a reference have the ticks of the reference's machine, so the clock
-            // lines of the source are not readings of that clock.
             let own = files.filter(|((_, reference), _)| reference.is_none());
             let anchors = own.filter_map(|(((origin, source), _), ranges)| {
                 let text =
@@ -239,7 +241,16 @@ impl<'v> Plan<'v> {
             self.set_clocks(inputs, &clocks);
             self.plan_ranges(inputs)?;
         }
-        report_clocks(&clocks, self.shows_times_of_day, messages);
+        // Those of other machines, each once.
+        let mut others = BTreeMap::new();
+        for origin in &inputs.origins {
+            if let (Some(run), Some(foreign)) = (&origin.run, &origin.foreign) {
+                others
+                    .entry((&run.boot, run.clock == ClockKind::System))
+                    .or_insert((run, foreign.own_clock()));
+            }
+        }
+        report_clocks(clocks.each().chain(others.into_values()), self.shows_times_of_day, messages);
         Ok(())
     }
 
@@ -378,8 +389,12 @@ fn some_threads(origins: &[Origin], labels: &[Label]) -> String {
 }
 
 /// Warns of clocks with an unknown rate, and prints the rates of the others if the user wants details.
-fn report_clocks(clocks: &Clocks, shows_times_of_day: bool, messages: &mut Messages) {
-    for (run, clock) in clocks.each() {
+fn report_clocks<'a>(
+    clocks: impl Iterator<Item = (&'a Run, &'a TickClock)>,
+    shows_times_of_day: bool,
+    messages: &mut Messages,
+) {
+    for (run, clock) in clocks {
         let steps = if shows_times_of_day { clock.steps() } else { &[] };
         for step in steps.iter().take(NAMED_STEPS) {
             messages.note(format_args!("{step}; durations and offsets are not affected"));

@@ -65,6 +65,38 @@ fn machines_that_overlap_are_merged_line_by_line() {
     assert_eq!(messages(&place.merge(["dir", "--last", "3"])), ["5 of two", "6 of two", "7 of two"]);
 }
 
+/// Returns the trace of a machine as [`machine`] does, with all clocks of the system each second. Its wall clock is set
+/// forward by 10 s after the second `set`.
+fn machine_with_all_clocks(boot: &str, tid: u64, first: u64, rate: u64, set: u64) -> Vec<u8> {
+    let mut text = machine(boot, tid, 0, first, rate, 0);
+    for n in 1..=8 {
+        let ticks = Ticks(first + n * rate);
+        let since_boot = Some((first + n) * NS);
+        let wall = Wall(1_795_187_462 * NS + (n + if n > set { 10 } else { 0 }) * NS);
+        let system = SystemClocks { raw: since_boot, since_boot, ..SystemClocks::default() };
+        text.extend(meta(ticks.0, tid, &Meta::Clock { ticks, wall, system }));
+    }
+    text
+}
+
+#[test]
+fn a_set_clock_is_reported_for_the_machine_whose_clock_was_set() {
+    let place = Place::new();
+    fs::create_dir(place.path("dir")).unwrap();
+    let shown = |set: [u64; 2]| {
+        place.write("dir/client.trace.8", machine_with_all_clocks("one", 8, 900_000, 3 * NS, set[0]));
+        place.write("dir/server.trace.9", machine_with_all_clocks("two", 9, 17, 2 * NS, set[1]));
+        let ran = place.merge(["show", "dir", "--time", "utc"]);
+        assert_eq!(ran.status, Some(0), "{}", ran.err);
+        assert!(ran.err.contains("2 machines traced at the same time"), "{}", ran.err);
+        (ran.err.matches("the wall clock was set ").count(), ran.err)
+    };
+    for (set, expected) in [([9, 9], 0), ([4, 9], 1), ([9, 4], 1), ([4, 4], 2)] {
+        let (found, err) = shown(set);
+        assert_eq!(found, expected, "{set:?}: {err}");
+    }
+}
+
 #[test]
 fn consecutive_boots_keep_their_ticks() {
     let place = Place::new();

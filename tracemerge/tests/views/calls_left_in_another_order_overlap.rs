@@ -2,8 +2,9 @@
 //! says that it has no leave record, unless records were lost.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
+use crate::data_sets_have_every_record_once::rows_below;
 use crate::support::{Place, run, whole_file};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Makes the trace of a thread: ticks of 250 ns, and text.
 fn place(lines: &[(u64, &str)]) -> Place {
@@ -137,6 +138,19 @@ fn a_report_has_the_times_of_each_call() {
         } else {
             assert_eq!((row("first")[0], row("first")[2]), (2, 2_000_000), "{what}");
         }
+    }
+}
+
+#[test]
+fn a_data_set_has_the_times_of_each_call() {
+    for (what, first, second) in CALLS {
+        let place = overlapping(first, second);
+        let ran = place.merge(["dataset", "add", "set", "app"]);
+        assert_eq!(ran.status, Some(0), "{what}: {}", ran.err);
+        let times = |row: &Map<String, Value>| ["duration", "own"].map(|key| row[key].as_i64().unwrap());
+        let rows = rows_below(&place.path("set/calls"));
+        let found: Vec<_> = rows.iter().map(times).collect();
+        assert_eq!(found, [[500_000, 250_000], [1_750_000, 1_750_000]], "{what}");
     }
 }
 

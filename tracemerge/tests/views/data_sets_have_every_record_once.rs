@@ -66,6 +66,11 @@ fn listed_runs(path: &Path) -> BTreeSet<String> {
     runs.flat_map(|runs| runs.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
+/// Returns the rows of all files below a directory.
+pub(crate) fn rows_below(directory: &Path) -> Vec<Map<String, Value>> {
+    files(directory).iter().flat_map(|name| rows(&directory.join(name))).collect()
+}
+
 /// Returns the rows of a table. Checks that each is in the folder of its day and machine, that its file lists its run,
 /// and that those of a file are in order.
 fn rows_of_table(set: &Path, table: &str, time: &str) -> Vec<Map<String, Value>> {

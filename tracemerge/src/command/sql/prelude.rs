@@ -34,7 +34,7 @@ pub(super) fn prelude(files: &BTreeMap<String, Vec<String>>, scratch: &Scratch) 
     for (table, files) in files.iter().filter(|(_, files)| !files.is_empty()) {
         let files: Vec<String> = files.iter().map(|file| quoted(file, '\'')).collect();
         let select = format!(
-            "select * from read_parquet([{}], hive_partitioning = true, \
+            "select * from read_parquet([{}], union_by_name = true, hive_partitioning = true, \
              hive_types = {{'day': date, 'machine': varchar}})",
             files.join(", ")
         );

@@ -178,6 +178,8 @@ pub(crate) enum EventContent<'a> {
 pub(crate) struct EndedCall {
     /// The number of the function in the inventory.
     pub function: FunctionId,
+    /// The time at which it was entered, in nanoseconds of steady time.
+    pub entered: u64,
     /// Whether the call has a leave record.
     pub has_leave_record: bool,
     /// Whether it is a call that outlives one around it: in formats that nest calls, its slice ends with that
@@ -646,7 +648,7 @@ impl<F: EventFormat> EventExport<F> {
                     call.function
                 }
             };
-            ended.push(EndedCall { function, has_leave_record, goes_on: false });
+            ended.push(EndedCall { function, entered: call.entered, has_leave_record, goes_on: false });
         }
     }
 
@@ -728,7 +730,8 @@ fn with_outliving(ended: &[EndedCall], outliving: &[OpenCall], order: &[usize]) 
         let outlives = order.iter().position(|of| *of == place).and_then(|at| outliving.get(at));
         match outlives {
             Some(call) => {
-                all.push(EndedCall { function: call.function, has_leave_record: false, goes_on: true });
+                let (function, entered) = (call.function, call.entered);
+                all.push(EndedCall { function, entered, has_leave_record: false, goes_on: true });
             }
             None => all.extend(others.next().copied()),
         }

@@ -176,6 +176,8 @@ struct Call {
     ticks: u64,
     /// The time of the calls inside that have ended, without the waits for the tracer, in nanoseconds.
     inside_ns: u64,
+    /// The time, in nanoseconds, up to which this call is among the calls inside others.
+    counted_until: u64,
 }
 
 /// A thread, as far as rows have something of it.
@@ -355,6 +357,7 @@ impl DatasetFormat {
                     begin_ns: event.time,
                     ticks: event.ticks.0,
                     inside_ns: 0,
+                    counted_until: event.time,
                 });
                 let number = self.calls;
                 self.calls += 1;
@@ -389,14 +392,19 @@ impl DatasetFormat {
         for end in ended {
             let calls = &mut self.threads[event.thread].calls;
             // Calls may end in another order than they began.
-            let is_it = |call: &Call| call.function == end.function;
+            let is_it = |call: &Call| call.function == end.function && call.begin_ns == end.entered;
             let Some(place) = calls.iter().rposition(is_it).or(calls.len().checked_sub(1)) else { break };
-            let call = calls.remove(place);
+            let mut call = calls.remove(place);
+            // A call that outlives this one was inside of it until now.
+            if let Some(outliving) = calls.get_mut(place) {
+                call.inside_ns += work.between(outliving.counted_until, event.time);
+                outliving.counted_until = event.time;
+            }
             let whole = work.between(call.begin_ns, event.time);
             let waited = work.waits_between(call.begin_ns, event.time);
             let parent = place.checked_sub(1).and_then(|place| calls.get_mut(place));
             let parent = parent.map(|parent| {
-                parent.inside_ns += whole;
+                parent.inside_ns += work.between(call.counted_until, event.time);
                 signed(parent.number)
             });
             let own = whole.saturating_sub(call.inside_ns);

@@ -179,6 +179,10 @@ pub(crate) struct EndedCall {
     /// The number of the function in the inventory.
     pub function: FunctionId,
     /// The time at which it was entered, in nanoseconds of steady time.
+    #[cfg_attr(
+        not(feature = "parquet"),
+        expect(dead_code, reason = "only data sets look for the call by it")
+    )]
     pub entered: u64,
     /// Whether the call has a leave record.
     pub has_leave_record: bool,

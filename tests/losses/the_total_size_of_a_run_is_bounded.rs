@@ -78,7 +78,9 @@ fn files_of_ended_threads_are_dropped_first_and_counted() {
         let directory = traced.directory.path();
         assert!(taken(directory) <= MOST, "{format}: {} bytes", taken(directory));
         let account = account(directory);
-        assert!(account.dropped > 1000, "{format}: {} files were dropped", account.dropped);
+        // On a busy machine, threads may get no ring in time, and then have no file.
+        let (dropped, made) = (account.dropped, account.made);
+        assert!(made > 300 && dropped > made / 2, "{format}: {dropped} of {made} files were dropped");
         assert_eq!(account.there + account.dropped, account.made, "{format}");
         // Each thread makes two records.
         assert_eq!(account.in_files + account.lost, 3000, "{format}");

@@ -144,12 +144,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
                 command::check::check(&app_or_newest(app, messages)?, choice, quiet, verbose, messages)
             })
         }
-        Subcommand::Diff { quiet, json, rows, fail_over, debug_dirs, a, b } => {
-            let output = match (quiet, json) {
-                (true, _) => DiffOutput::Nothing,
-                (false, true) => DiffOutput::Json,
-                (false, false) => DiffOutput::Text,
-            };
+        Subcommand::Diff { quiet, form, rows, fail_over, debug_dirs, a, b } => {
+            let output = if quiet { DiffOutput::Nothing } else { DiffOutput::Shown(form) };
             let symbols = Settings { debug_dirs, ..Settings::default() };
             let options = DiffOptions { output, rows, fail_over, symbols };
             let mut succeeds = true;

@@ -13,7 +13,7 @@ mod views;
 pub(crate) use self::options::{MergeOptions, QueryOptions, SnapshotOptions, SyncOptions};
 pub(crate) use self::views::ViewCommand;
 use self::views::{format_parser, view_parser};
-use crate::command::diff::Percent;
+use crate::command::diff::{Percent, columns_help as diff_columns};
 use crate::ui::colour::ColourMode;
 use crate::ui::console::{Stream, show_usage};
 use crate::ui::error::Error;
@@ -264,6 +264,7 @@ than the noise. A message on standard error names the one that grew most.
 --json writes the same for programs: times in nanoseconds, fields described in
 docs/diff-json.md. Fields may be added; none is removed while `version` is the same.
 
+{columns}
 Exit status:
   0  the same messages, except for numbers, in the same order unless threads share a name;
      with --fail-over: nothing became slower by more than that
@@ -506,14 +507,13 @@ pub(crate) enum Subcommand {
         app: Option<PathBuf>,
     },
     /// Show where two traces differ
-    #[command(after_long_help = DIFF_HELP)]
+    #[command(after_long_help = DIFF_HELP.replace("{columns}", &diff_columns()))]
     Diff {
         /// Print nothing on standard output; only the exit status shows the result
-        #[arg(short, long, conflicts_with = "json")]
+        #[arg(short, long, conflicts_with_all = ["json", "csv"])]
         quiet: bool,
-        /// Write JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: RowForm,
         /// The number of sorts of messages, and of functions, in the tables
         #[arg(long, value_name = "N|all", value_parser = row_limit, default_value_t = 20)]
         rows: usize,

@@ -1,7 +1,9 @@
 //! The numbers of `tracemerge diff --json` are those of its report for people, and those of the traces that were
-//! made.
+//! made; those of `--csv` are those of `--json`.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
+
+use std::collections::BTreeMap;
 
 use crate::support::{Place, line, meta, run};
 use serde_json::{Value, json};
@@ -162,4 +164,73 @@ fn bytes_that_are_not_lines_are_reported_and_the_rest_is_compared() {
     let ran = place.merge(["diff", "a", "merged"]);
     assert_eq!(ran.status, Some(1));
     assert!(ran.err.contains(&told), "{}", ran.err);
+}
+
+/// Returns the rows of `diff --csv`, by kind: the cells by the names of their columns.
+pub(super) fn csv_rows(place: &Place, args: &[&str]) -> BTreeMap<String, Vec<BTreeMap<String, String>>> {
+    let ran = place.merge(["diff", "--csv"].iter().chain(args));
+    assert_eq!(ran.err, "");
+    let mut rows: BTreeMap<String, Vec<BTreeMap<String, String>>> = BTreeMap::new();
+    for row in csv::Reader::from_reader(&ran.out[..]).deserialize() {
+        let row: BTreeMap<String, String> = row.unwrap();
+        rows.entry(row["kind"].clone()).or_default().push(row);
+    }
+    rows
+}
+
+/// Checks that the columns have these values of JSON.
+pub(super) fn assert_cells(row: &BTreeMap<String, String>, expected: &[(&str, &Value)]) {
+    for (column, value) in expected {
+        let text = match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        };
+        assert_eq!(row[*column], text, "{column} of {row:?}");
+    }
+}
+
+#[test]
+fn csv_and_json_agree() {
+    let place = traces();
+    // A pool, which the other tests have not.
+    thread(&place, "a", 30, "pool-1", &[(2_000, "task 1"), (3_000, "task 2")]);
+    thread(&place, "a", 31, "pool-2", &[(2_500, "task 3")]);
+    thread(&place, "b", 32, "pool-1", &[(2_000, "task 1")]);
+    let args = ["a", "b", "--rows", "all"];
+    let (json, _) = compare(&place, &args);
+    let csv = csv_rows(&place, &args);
+    let of = |name: &str| json[name].as_array().unwrap().clone();
+    let names = [("thread", "threads"), ("pool", "pools"), ("message", "messages")];
+    for (kind, name) in names {
+        assert_eq!((csv[kind].len(), of(name).is_empty()), (of(name).len(), false), "{kind}");
+    }
+    assert_eq!(csv.len(), names.len());
+    let none = json!(0);
+    let records = |side: &Value| if side.is_null() { none.clone() } else { side["records"].clone() };
+    for (kind, name) in &names[..2] {
+        for (row, value) in csv[*kind].iter().zip(of(name)) {
+            let (a, b) = (records(&value["a"]), records(&value["b"]));
+            let found = [("a_count", &a), ("b_count", &b)];
+            let others = [("name", &value["name"]), ("same", &value["same"])];
+            let only = [("a_only", &value["only_a"]), ("b_only", &value["only_b"])];
+            assert_cells(row, &[found, others, only].concat());
+        }
+    }
+    for (row, value) in csv["message"].iter().zip(of("messages")) {
+        let (a, b) = (&value["a"], &value["b"]);
+        assert_cells(
+            row,
+            &[
+                ("name", &value["message"]),
+                ("a_count", &a["count"]),
+                ("b_count", &b["count"]),
+                ("a_median_ns", &a["median_ns"]),
+                ("b_median_ns", &b["median_ns"]),
+                ("a_p99_ns", &a["p99_ns"]),
+                ("b_p99_ns", &b["p99_ns"]),
+                ("file", &value["file"]),
+            ],
+        );
+    }
 }

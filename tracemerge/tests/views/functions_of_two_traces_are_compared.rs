@@ -3,6 +3,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
+use crate::comparisons_agree_in_text_and_json::{assert_cells, csv_rows};
 use crate::support::{Place, Ran, header, line, meta, run};
 use serde_json::{Value, json};
 use trace_format::line::Ticks;
@@ -148,6 +149,25 @@ fn the_calls_of_functions_in_json_are_those_of_the_report() {
         "b": { "calls": 10, "total_ns": 20_000, "self_ns": 20_000, "median_ns": 2_000, "low_ns": 2_000, "high_ns": 2_000 },
     });
     assert_eq!(row("app::slower"), expected);
+    let csv = csv_rows(&place, &["a", "b", "--rows", "all"]);
+    for (cells, row) in csv["function"].iter().zip(calls["rows"].as_array().unwrap()) {
+        let (a, b) = (&row["a"], &row["b"]);
+        assert_cells(
+            cells,
+            &[
+                ("name", &row["function"]),
+                ("a_count", &a["calls"]),
+                ("b_count", &b["calls"]),
+                ("a_self_ns", &a["self_ns"]),
+                ("b_self_ns", &b["self_ns"]),
+                ("a_median_ns", &a["median_ns"]),
+                ("b_median_ns", &b["median_ns"]),
+                ("change_percent", &row["change_percent"]),
+                ("significant", &row["significant"]),
+            ],
+        );
+    }
+    assert_eq!(csv["function"].len(), 7);
     let noisy = row("app::noisy");
     assert_eq!(
         (&noisy["significant"], &noisy["a"]["low_ns"], &noisy["a"]["high_ns"]),

@@ -9,6 +9,7 @@
 
 mod call_counter;
 mod common_messages;
+mod compared_row;
 mod fail_over;
 mod functions;
 mod input;
@@ -21,15 +22,18 @@ mod thread_pairs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::command::diff::compared_row::ComparedRow;
+pub(crate) use crate::command::diff::compared_row::columns_help;
 pub(crate) use crate::command::diff::fail_over::Percent;
 use crate::command::diff::functions::Functions;
 use crate::command::diff::input::{Input, UnreadInput};
 use crate::command::diff::model::Comparison;
 use crate::input::site_catalog::SiteCatalog;
 use crate::symbols::Settings;
-use crate::ui::console::{Content, print};
+use crate::ui::console::print;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
+use crate::view::rows::{RowForm, csv};
 use crate::view::sorts::Sorts;
 
 /// The form in which a comparison is written.
@@ -37,10 +41,8 @@ use crate::view::sorts::Sorts;
 pub(crate) enum DiffOutput {
     /// No output: the exit status is the whole result.
     Nothing,
-    /// Tables for people.
-    Text,
-    /// JSON for programs.
-    Json,
+    /// Tables for people, or one of the forms for programs.
+    Shown(RowForm),
 }
 
 /// The wishes of the user about a comparison.
@@ -83,10 +85,13 @@ pub(crate) fn diff(
     }
     let functions = Functions::of(&a, &b, &options.symbols, messages);
     let comparison = Comparison::of(&a, &b, &compared, (&sorts, by_site), functions, options);
-    match options.output {
-        DiffOutput::Nothing => {}
-        DiffOutput::Text => print(Content::Text, text::of(&comparison).as_bytes())?,
-        DiffOutput::Json => print(Content::Json, comparison.to_json()?.as_bytes())?,
+    if let DiffOutput::Shown(form) = options.output {
+        let text = match form {
+            RowForm { json: true, .. } => comparison.to_json()?,
+            RowForm { csv: true, .. } => csv(&ComparedRow::of(&comparison)),
+            RowForm { .. } => text::of(&comparison),
+        };
+        print(form.content(), text.as_bytes())?;
     }
     let Some(found) = comparison.fail_over else { return Ok(compared.is_same()) };
     if found.is_empty() {

@@ -526,7 +526,7 @@ pub(crate) enum Subcommand {
         /// An application, a trace, a merged file, or a directory of traces
         #[arg(value_name = "A")]
         a: PathBuf,
-        /// The other one, with which A is compared
+        /// The trace, of one of these forms, with which A is compared
         #[arg(value_name = "B")]
         b: PathBuf,
     },

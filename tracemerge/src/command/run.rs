@@ -42,9 +42,9 @@ pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 /// The use of the traces after the application has ended.
 #[derive(Debug)]
 pub(crate) enum After {
-    /// They are merged as requested.
+    /// Merges them as requested.
     Merge(Request),
-    /// A viewer is started with them.
+    /// Starts a viewer with them.
     Open(Viewing),
 }
 

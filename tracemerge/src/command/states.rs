@@ -84,7 +84,7 @@ fn pair(anchor: &Meta) -> Option<(u64, u64)> {
     }
 }
 
-/// What was read from the kernel.
+/// The records that were read from the kernel.
 struct Kept {
     /// The thread that has read it.
     tid: u64,
@@ -96,9 +96,9 @@ struct Kept {
 
 /// The outcome of the reading.
 enum Outcome {
-    /// What was read from the kernel.
+    /// The kernel allowed it; the records.
     Kept(Kept),
-    /// What the kernel counts for everybody, because it refuses more.
+    /// The kernel refused it; the totals of threads that anybody may read.
     Refused(Refusal),
 }
 

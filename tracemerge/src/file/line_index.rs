@@ -27,7 +27,7 @@ const RANK_BITS: u32 = 6;
 /// The number of texts whose lines can be sorted together.
 pub(crate) const MAX_TEXTS: usize = 1 << RANK_BITS;
 
-/// How the words of lines are made: the ticks of the line since `first`, the rank of its text, and its number in the
+/// The encoding of lines as words: the ticks of the line since `first`, the rank of its text, and its number in the
 /// text. So words are in the order of a merge, and each word is there once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbering {

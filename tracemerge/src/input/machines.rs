@@ -23,20 +23,20 @@ pub(crate) struct Machine {
     pub error_ns: Option<[u64; 3]>,
     /// The largest error of its wall clock that its system states, in nanoseconds.
     pub wall_error_ns: Option<u64>,
-    /// Its messages with other machines, by the place of the other one in the list of machines.
+    /// The messages that it exchanged with other machines, by the place of the other one in the list of machines.
     pub pairs: Vec<PairOfMachines>,
 }
 
 /// The way in which the lines of a machine get their places among those of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlacedBy {
-    /// Its ticks are those of the merge.
+    /// The machine whose ticks are those of the merge.
     Reference,
     /// Messages, and wall clocks as far as their systems state errors.
     Limits,
     /// Messages that leave one side without limit, at least in part.
     Assumption,
-    /// Its wall clock alone.
+    /// The wall clock alone.
     WallClock,
     /// Behind or before the others, because it did not trace at the same time.
     Boot,

@@ -31,7 +31,7 @@ pub(crate) struct SyncPatterns {
 enum Groups {
     /// The first so many of both.
     First(usize),
-    /// These of the pattern for sending, to which the other one refers.
+    /// The groups of the pattern for sending that the other pattern names.
     Named(Vec<usize>),
 }
 

@@ -14,7 +14,7 @@ use trace_format::states::ThreadTotals;
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause between two readings.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// How many times longer than a reading the pause after it is at least: reading takes at most a twentieth of a
+/// The least ratio of the pause after a reading to the time of the reading: reading takes at most a twentieth of a
 /// processor.
 const PAUSES: u32 = 20;
 

@@ -438,7 +438,7 @@ fn plain_names(directory: &Directory, prefix: &str, kind: Kind) -> io::Result<Ve
 enum Journal {
     /// There is none, or it is not whole: nothing was changed.
     Torn,
-    /// Its set is another one.
+    /// The journal belongs to another set.
     OfAnotherSet,
     /// The files to rename, and those to delete.
     Whole(Vec<(String, FilePlace)>, Vec<FilePlace>),

@@ -31,7 +31,7 @@ use crate::time::steps::{ClockStep, steps, suspended, tolerance};
 /// The nanoseconds within which two anchors count as one: for anchors that are nearer to each other, the error of
 /// reading them would be larger than the drift.
 const MIN_DISTANCE_NS: u64 = 1_000_000_000;
-/// How many times longer the time between two anchors is, at least, than the time that reading them has taken. So the
+/// The least ratio of the time between two anchors to the time that reading them has taken. So the
 /// error of a rate between them is at most 50 millionths.
 const MIN_PRECISION: u64 = 10_000;
 /// A period in which nobody has set the wall clock.

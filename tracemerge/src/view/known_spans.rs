@@ -26,11 +26,11 @@ const OTHERS: &str = "(spans with other names)";
 /// The way in which a span has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// It was closed, or its function has returned.
+    /// The program closed it, or its function has returned.
     Ended,
-    /// Its future was dropped before its end.
+    /// The program dropped its future before the end.
     Cancelled,
-    /// It has not ended.
+    /// The span has not ended.
     Open,
 }
 
@@ -57,20 +57,20 @@ impl How {
 /// A change of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpanChange {
-    /// It is new.
+    /// The span is new.
     Began,
     /// A thread has entered it, and no other one was in it.
     Busy,
     /// The last thread that was in it has left it.
     Idle,
-    /// It has ended. It is known until this change was taken.
+    /// The span has ended. It is known until this change was taken.
     Ended(How),
 }
 
 /// A span. Times are in nanoseconds of steady time.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
-    /// Its number among all spans of all processes.
+    /// The number among all spans of all processes.
     pub number: u64,
     /// The thread that has begun it.
     pub thread: usize,

@@ -12,7 +12,7 @@ pub(crate) struct Neighbours {
     before: Option<Before>,
     /// The records that follow one of another machine.
     pairs: u64,
-    /// Those whose order the intervals do not decide.
+    /// The pairs whose order the intervals do not decide.
     undecided: u64,
 }
 

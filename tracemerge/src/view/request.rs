@@ -46,11 +46,11 @@ pub(crate) struct Request {
     pub names_in_lines: bool,
     /// The maximum number of nested calls, if the layout shows nested calls.
     pub depth: Depth,
-    /// What a merge into a file also prints on standard error, if that is a terminal.
+    /// The view that a merge into a file prints on standard error at its end, if that is a terminal.
     pub closing_view: ClosingView,
 }
 
-/// What a merge into a file prints besides, at its end.
+/// The view that a merge into a file prints at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ClosingView {
     /// Nothing.

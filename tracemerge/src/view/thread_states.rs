@@ -25,7 +25,7 @@ pub(crate) struct OffSum {
     pub waiting: u64,
     /// The thread could have gone on, but another one had the processor.
     pub preempted: u64,
-    /// It is not known whether the thread was on a processor: the kernel has lost records, or has none of this thread.
+    /// The thread may or may not have been on a processor: the kernel has lost records, or has none of this thread.
     pub unknown: u64,
 }
 
@@ -84,9 +84,9 @@ impl OffSum {
 /// The reason why a thread is not, or may not be, on a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Off {
-    /// It has left the processor to wait for something.
+    /// The thread left the processor to wait for something.
     Waiting,
-    /// It was taken off the processor.
+    /// The kernel took the thread off the processor.
     Preempted,
     /// The kernel has lost records.
     Unknown,

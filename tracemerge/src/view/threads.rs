@@ -73,7 +73,7 @@ pub(crate) struct Thread {
     label: Arc<Label>,
     /// The label by the name that is known without reading all records.
     known_label: Arc<Label>,
-    /// That name as it is in labels, if it is the thread's own.
+    /// The name in `known_label`, if it is the thread's own.
     known_name: Option<String>,
     /// The clock of its ticks, which is common to the threads of one boot.
     pub clock: Arc<TickClock>,

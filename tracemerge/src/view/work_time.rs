@@ -141,7 +141,7 @@ pub(crate) struct WaitSum {
 /// The longest wait of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LongestWait {
-    /// Its time, in nanoseconds.
+    /// The duration of the wait, in nanoseconds.
     pub ns: u64,
     /// The ticks when it began.
     pub begin: Ticks,

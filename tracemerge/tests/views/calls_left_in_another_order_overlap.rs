@@ -14,7 +14,7 @@ fn place(lines: &[(u64, &str)]) -> Place {
     place
 }
 
-/// What the two calls are, and their payloads: of the first one, and of the second one.
+/// The kinds of the two calls, and their payloads: of the first one, and of the second one.
 const CALLS: [(&str, &str, &str); 6] = [
     ("spans", "span=1 first at src/main.rs:3", "span=2 second at src/main.rs:4"),
     ("two spans of one site", "span=1 first at src/main.rs:3", "span=2 first at src/main.rs:3"),

@@ -12,7 +12,7 @@ use syn::{
     PathArguments, ReturnType, Signature, Stmt, Token, Type, TypeParamBound,
 };
 
-/// What the places are that give a function its value.
+/// The places that give a function its value.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The number of `async` blocks, which were changed.

@@ -12,7 +12,7 @@ const LEARNING_TIME: Duration = Duration::from_millis(1);
 /// The shortest time between two measurements, and from one look to the next.
 const SHORTEST: Duration = Duration::from_micros(100);
 
-/// How fast a ring fills.
+/// The speed at which a ring fills.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// The time of the last measurement, and the position of the ring's thread then.

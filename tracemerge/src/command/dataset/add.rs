@@ -32,7 +32,7 @@ struct KnownRun {
     state: String,
     /// The ticks of its last record.
     last: u64,
-    /// Its files in all tables but that of runs, each as table, day and number.
+    /// The files of its rows in all tables but that of runs, each as table, day and number.
     files: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ enum Added {
     Now,
     /// The set had it before, in this state or a later one.
     Before,
-    /// It could not be read; the user knows.
+    /// The run could not be read; the user knows.
     Not,
 }
 

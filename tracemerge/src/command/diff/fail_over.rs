@@ -24,7 +24,7 @@ pub(super) struct FailOver {
     compared: u64,
     /// The number of those that became slower by more than is allowed.
     slower: u64,
-    /// The one that became slower by most.
+    /// The function or message that became slower by most.
     worst: Option<Slower>,
 }
 

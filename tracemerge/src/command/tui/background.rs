@@ -49,7 +49,7 @@ impl Making {
     }
 }
 
-/// What the overview and the list of open calls need of `summary --json`.
+/// The part of `summary --json` that the overview and the list of open calls need.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Summary {
     pub threads: Vec<Lane>,

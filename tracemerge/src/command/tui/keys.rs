@@ -77,7 +77,7 @@ pub(super) enum Command {
     Redraw,
 }
 
-/// What a key does to the line that is being typed.
+/// The effect of a key on the line that is being typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     Text(char),

@@ -39,7 +39,7 @@ pub(super) const LABEL: u16 = 20;
 pub(super) struct Typing {
     pub ask: Ask,
     pub text: String,
-    /// How many lines back the shown one is among those typed before.
+    /// The distance of the shown line from the newest one in the history of typed lines.
     back: usize,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Tui {
     /// The texts of the filters for threads, which their selectors do not have.
     threads: Option<String>,
     percent: Option<(Place, u64)>,
-    /// What is to be copied.
+    /// The text to copy.
     pub copied: Option<String>,
     pub is_redrawn: bool,
     /// Whether the screen may differ from the one that was drawn last.

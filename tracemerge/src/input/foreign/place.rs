@@ -18,7 +18,7 @@ const MARGIN: [u8; 2] = [b' ', b'\t'];
 struct Lead {
     /// The number of words before the time. `INFO` and `ERROR` have different lengths, so a column would not do.
     words: usize,
-    /// How the first word begins, if there is one.
+    /// The class of the first byte of the first word, if there is a word.
     first: u8,
     /// The bytes directly before the time, for example `[`. Names, numbers and colours in them count as equal, except
     /// for names of fields: `time=` differs from `expires=`.

@@ -11,7 +11,7 @@ use crate::input::foreign::stamp::{SECOND, StampTime};
 /// an hour that comes twice would be earlier, the line is in the second one. Between two lines of that hour there may
 /// be up to 45 minutes.
 const LATE: i128 = 15 * 60 * SECOND as i128;
-/// The same, if the line in front is in the second occurrence: a line may be late by some seconds, for example of
+/// This time if the line in front is in the second occurrence: a line may be late by some seconds, for example of
 /// another thread, and is in the first occurrence then.
 const LATE_IN_SECOND: i128 = 5 * SECOND as i128;
 /// The number of offsets that a message names. A zone has few of them in a year.

@@ -4,7 +4,7 @@ use super::Assumptions;
 use super::graph::Cycle;
 use super::solve::{Grid, Link, LinkKind};
 
-/// How far apart, in nanoseconds, two clocks are assumed to be that nothing connects.
+/// The assumed greatest distance, in nanoseconds, of two clocks that nothing connects.
 const UNPLACED_NS: f64 = 500_000.0;
 /// The room, in nanoseconds, that an assumption leaves.
 const ROOM_NS: f64 = 2_000.0;

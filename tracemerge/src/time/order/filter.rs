@@ -10,7 +10,7 @@ const BLOCK_SECONDS: (f64, f64) = (20.0, 300.0);
 const SPARSE_SECONDS: f64 = 60.0;
 /// The number of points with which a block may end, and with which it ends in any case.
 const BLOCK_POINTS: (usize, usize) = (48, 800);
-/// How near, in nanoseconds, points support each other.
+/// The distance, in nanoseconds, within which points support each other.
 const NEAR_NS: f64 = 60_000.0;
 /// The greatest probability that a block has more wrong matches than points that are not trusted.
 const RISK: f64 = 1e-5;

@@ -9,7 +9,7 @@ use super::filter::{Direction, median};
 const WINDOWS: usize = 40;
 /// The error of a rate, in nanoseconds per second, above which the rate of two clocks counts as unknown.
 const UNKNOWN_RATE: f64 = 100_000.0;
-/// How far two clocks whose rates are unknown stray from each other, in nanoseconds per second.
+/// The assumed bound of the drift between two clocks whose rates are unknown, in nanoseconds per second.
 pub(super) const RATES_APART: f64 = 210_000.0;
 
 /// An epoch of a clock: the readings between two of its steps. It is aligned like a clock of its own.

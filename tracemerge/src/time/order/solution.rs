@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 /// The judgement about a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is received after it was sent.
+    /// The message is received after it was sent.
     Kept,
-    /// It claims far less delay than all others of its direction, so it limits nothing; nothing contradicts it.
+    /// The message claims far less delay than all others of its direction, so it limits nothing; nothing contradicts it.
     Unsupported,
-    /// It contradicts other messages, so it belongs to no match.
+    /// The message contradicts others, so it belongs to no match.
     Wrong,
-    /// It was sent or received so near a step of a clock that it limits nothing.
+    /// The message was sent or received so near a step of a clock that it limits nothing.
     AtStep,
 }
 

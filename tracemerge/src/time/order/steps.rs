@@ -11,7 +11,7 @@ use super::pairs::{Epoch, Messages, Pair};
 
 /// The least jump that is looked for, in nanoseconds.
 const LEAST_NS: f64 = 100_000.0;
-/// How many times larger than the usual difference of two windows a jump is: of windows with many messages, and of those
+/// The least ratio of a jump to the usual difference of two windows: of windows with many messages, and of those
 /// with fewer than [`MANY`], whose medians stray.
 const LEAST_RATIOS: [f64; 2] = [8.0, 16.0];
 /// The number of messages of a window from which on its median hardly strays.

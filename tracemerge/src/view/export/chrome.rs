@@ -34,7 +34,7 @@ const MAX_VIEWER_EVENTS: u64 = 100_000;
 /// A number that is added to the number of a thread, from 1, to give the thread id of its stalls: greater
 /// than any thread id of Linux, and with fewer than 32 bits, because readers keep only 32.
 const STALLS: u64 = 1 << 30;
-/// The same for the times off the processor.
+/// A number that gives in the same way the thread id of the times off the processor.
 const STATES: u64 = 1 << 29;
 
 /// The format of Chrome's tracing.

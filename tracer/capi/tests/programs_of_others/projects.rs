@@ -65,7 +65,7 @@ struct Project {
     variables: Vec<(String, OsString)>,
 }
 
-/// What a command did.
+/// The output and the status of a command.
 struct Ran {
     printed: String,
     said: String,

@@ -13,7 +13,7 @@ fn cross(p: Point, a: Point, b: Point) -> i128 {
 
 #[derive(Default)]
 struct Hulls {
-    /// Of messages that the second machine receives, and of those that the first one receives.
+    /// The bounds by messages that the second machine receives, and by those that the first one receives.
     bounds: [Vec<Point>; 2],
     lines: [[Option<Point>; 2]; 2],
     result: Option<(f64, f64)>,

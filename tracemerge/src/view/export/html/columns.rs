@@ -42,9 +42,9 @@ pub(super) mod state {
     pub(crate) const WAITING: u64 = 0;
     pub(crate) const PREEMPTED: u64 = 1;
     pub(crate) const UNKNOWN: u64 = 2;
-    /// It waited for a notification.
+    /// The thread waited for a notification.
     pub(crate) const CONDITION: u64 = 3;
-    /// It waited for a lock.
+    /// The thread waited for a lock.
     pub(crate) const LOCK: u64 = 4;
 }
 

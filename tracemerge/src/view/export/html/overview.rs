@@ -12,7 +12,7 @@ const MAX_ROWS: usize = 128;
 /// The digits of shares, from nothing to the greatest share.
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// How long threads were in calls, and how many messages they wrote, period by period.
+/// The time in calls and the number of messages of each thread, period by period.
 #[derive(Debug)]
 pub(super) struct Overview {
     last: u64,

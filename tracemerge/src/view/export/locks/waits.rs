@@ -170,7 +170,7 @@ pub(super) struct Waiting {
     first_holder: Option<Holder>,
     /// The number of times that the lock had changed its holder by then: see [`Queue`].
     holder_changes: u64,
-    /// What was known when the lock changed its holder for the first time since the wait began.
+    /// The state at the first change of the lock's holder since the wait began.
     handed_over: Option<HandedOver>,
     /// The longest chain that has begun with this wait; `None` if no chain was found.
     chain: Option<ChainId>,
@@ -233,12 +233,12 @@ pub(super) struct CountedWait {
     pub ending: WaitEnding,
 }
 
-/// What was known when the lock of a wait changed its holder for the first time.
+/// The state when the lock of a wait changed its holder for the first time.
 #[derive(Clone, Copy, Debug)]
 struct HandedOver {
     /// The times off the processor of the holder from the beginning of the wait until then.
     first: OffSum,
-    /// Those of the holders in the queue until then.
+    /// The times off the processor of the holders in the queue until then.
     before: OffSum,
 }
 

@@ -164,14 +164,14 @@ struct OpenFile {
 /// An open call.
 #[derive(Clone, Copy, Debug)]
 struct Call {
-    /// Its number among the calls of the run.
+    /// The number of the call among the calls of the run.
     number: u64,
     function: FunctionId,
     /// The span that is entered inside it, if any.
     span: Option<i64>,
     /// The time of its beginning by the wall clock, in microseconds.
     begin: u64,
-    /// The same in steady time, in nanoseconds.
+    /// The time of its beginning in steady time, in nanoseconds.
     begin_ns: u64,
     ticks: u64,
     /// The time of the calls inside that have ended, without the waits for the tracer, in nanoseconds.

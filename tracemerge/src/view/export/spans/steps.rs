@@ -33,7 +33,7 @@ struct Waiting {
     since: u64,
 }
 
-/// What happened in a span. Times are in nanoseconds of steady time.
+/// An event inside a span. Times are in nanoseconds of steady time.
 #[derive(Debug)]
 enum Step {
     Began,
@@ -85,7 +85,7 @@ pub(super) struct Steps {
     /// The spans that each thread is in, the innermost last.
     inside: Vec<Vec<Inside>>,
     waiting: HashMap<usize, Waiting>,
-    /// The other span that was left last in each process, and when.
+    /// The last other span that was left in each process, and the time of that.
     last_left: HashMap<usize, (String, u64)>,
 }
 

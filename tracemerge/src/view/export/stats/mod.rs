@@ -131,9 +131,9 @@ struct MessagesOfThread {
 /// The messages that are counted together.
 #[derive(Clone, Copy, Debug)]
 enum Group {
-    /// Those of one sort.
+    /// Messages of one sort.
     Sort(SortId),
-    /// Those about calls of one function.
+    /// Messages about calls of one function.
     Calls(FunctionId),
 }
 

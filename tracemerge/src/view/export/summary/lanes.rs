@@ -5,7 +5,7 @@ pub(super) const PARTS: usize = 56;
 /// The maximum number of threads that have a lane; the others are only counted.
 const MAX_LANES: usize = 1000;
 
-/// What a thread did. The comments are the legend.
+/// The activity of a thread. The comments are the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Did {
     /// It was in calls.

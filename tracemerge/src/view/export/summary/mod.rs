@@ -98,13 +98,13 @@ struct OpenWait {
     thread: String,
     /// The lock or condition, and the place of the call.
     what: String,
-    /// How long the wait had lasted at the end, in nanoseconds.
+    /// The duration of the wait up to the end of the trace, in nanoseconds.
     ns: u64,
     #[serde(skip)]
     since: u64,
 }
 
-/// What a thread is doing.
+/// The activity of a thread at one moment.
 #[derive(Clone, Debug, Default)]
 struct ThreadNow {
     /// The time since when it is in calls.

@@ -36,7 +36,7 @@ pub struct EndedFile {
     pub(in crate::drain) tid: u64,
     /// The `<n>` of its name.
     pub(in crate::drain) number: u32,
-    /// Its number among the files of the run.
+    /// The number of the file among those of the run.
     pub(in crate::drain) serial: u32,
     pub(in crate::drain) device: u64,
     pub(in crate::drain) inode: u64,

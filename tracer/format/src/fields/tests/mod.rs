@@ -145,7 +145,10 @@ fn compare_all<V: ?Sized>(
         }
         SitePlan::new(entry.format, &descriptor).unwrap_or_else(|e| panic!("{}: {e}", entry.format))
     };
-    let plans: Vec<SitePlan> = entries.iter().map(plan).collect();
+    // Miri would take hours for all: it tries a few, which differ from type to type.
+    let (step, first) = if cfg!(miri) { (37, draw.pick(&[0, 7, 15, 22, 30])) } else { (1, 0) };
+    let entries: Vec<&Entry<V>> = entries.iter().skip(first).step_by(step).collect();
+    let plans: Vec<SitePlan> = entries.iter().map(|entry| plan(entry)).collect();
     for (entry, plan) in entries.iter().zip(&plans).cycle().take(cases.max(entries.len())) {
         let width = draw.pick(&[0, 1, 2, 5, 8, 12, 19, 40]);
         let precision = draw.pick(&[0, 1, 2, 3, 6, 9, 17, 30]);

@@ -31,7 +31,10 @@ pub(crate) fn page(words: &[String]) -> Result<(), Error> {
     let mut found = &command;
     for word in words {
         found = found.find_subcommand(word).ok_or_else(|| {
-            Error::plain(format!("there is no subcommand '{}'", words.join(" ").escape_debug()))
+            Error::plain(format!(
+                "there is no subcommand '{}'; tracemerge --help lists them",
+                words.join(" ").escape_debug()
+            ))
         })?;
     }
     let text = rendered(found.clone()).map_err(|error| Error::io("make", Path::new("manual"), error))?;

@@ -86,7 +86,7 @@ fn pair(anchor: &Meta) -> Option<(u64, u64)> {
 
 /// The records that were read from the kernel.
 struct Kept {
-    /// The thread that has read it.
+    /// The id of the thread of this command that asked the kernel.
     tid: u64,
     states: BufWriter<File>,
     /// The number of records.
@@ -315,8 +315,9 @@ fn write(
     let of_process = traces().filter_map(|trace| trace.run.as_ref()).filter(|run| run.pid == pid);
     let Some(run) = of_process.max_by_key(|run| run.wall).cloned() else { return Ok(()) };
     let traces: Vec<&Trace> = traces().filter(|trace| trace.run.as_ref() == Some(&run)).collect();
-    let path = path(&traces, tid).ok_or("no trace file has a name")?;
-    let named = |error: io::Error| format!("{}: {error}", shown(&path));
+    let path =
+        path(&traces, tid).ok_or("no trace file of the process has a name, from which theirs is made")?;
+    let named = |error: io::Error| format!("cannot write {}: {error}", shown(&path));
     let place = Place::open(&path, false).map_err(named)?;
     let mut file = place.begin_file().map_err(named)?;
     render(&run, number_of_file(&traces), file.file()).map_err(named)?;

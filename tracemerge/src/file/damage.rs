@@ -5,7 +5,7 @@ use std::path::Path;
 use trace_format::line::{Key, Kind, Line};
 use trace_format::meta::Meta;
 
-/// The number of damaged bytes that the line shows.
+/// The greatest number of damaged bytes that a `# damaged` line shows.
 pub(crate) const SHOWN: usize = 256;
 
 /// Appends to `out` a `# damaged` line with this key, for `bytes` that begin at `offset` of the file at `path`.

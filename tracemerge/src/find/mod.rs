@@ -153,15 +153,16 @@ fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<
     Ok(Found { chosen, merged_path: app.merged_path(), inputs, recovered, completeness })
 }
 
-/// Returns by run id the number of files that each run in memory has created so far, and of those that it has
-/// dropped.
 /// Finds the runs of a data set, which has no files of living runs.
 #[cfg(feature = "parquet")]
 fn find_in_data_set(app: &App, messages: &mut Messages) -> Result<Found, Error> {
     let traces = data_set::traces(&app.given, messages)?;
     let chosen = choose_runs(traces, Choice::All, &Owners::of(app), recorded);
     if chosen.boots.is_empty() {
-        return Err(Error::plain(format!("the data set {} has no records", shown(&app.given))));
+        return Err(Error::plain(format!(
+            "the data set {} has no records; tracemerge dataset add adds runs to it",
+            shown(&app.given)
+        )));
     }
     report_choice(&chosen, Choice::All, messages);
     let completeness = Completeness::of(&chosen, &HashMap::new());
@@ -176,6 +177,8 @@ fn find_in_data_set(app: &App, _messages: &mut Messages) -> Result<Found, Error>
     Err(Error::plain(format!("{given} is a data set, and this tracemerge was built without parquet")))
 }
 
+/// Returns by run id the number of files that each run in memory has created so far, and of those that it has
+/// dropped.
 fn files_made(runs: &[RunInMemory]) -> HashMap<u32, (u64, u64)> {
     runs.iter().filter_map(|run| Some((run.manifest.run.id, run.files()?))).collect()
 }
@@ -324,8 +327,8 @@ fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
     // A search that could not read everything does not show that there are no traces.
     if let Some(first) = search.unreadable.first() {
         let more = search.unreadable.len() as u64 - 1;
-        let more = if more == 0 { String::new() } else { format!(", nor {} more", count(more, "file")) };
-        return Error::plain(format!("nothing of {given} can be read: {first}{more}"));
+        let more = if more == 0 { String::new() } else { format!("; so are {}", count(more, "other file")) };
+        return Error::plain(format!("no trace file of {given} can be read: {first}{more}"));
     }
     if let Some(first) = search.errors.first() {
         return Error::plain(format!(

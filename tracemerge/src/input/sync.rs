@@ -1,4 +1,5 @@
 //! Messages between machines: pairs of patterns find the lines that say that one was sent and that it was received.
+//! [`align_by_messages`](super::align_by_messages) puts the traces on one scale by them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};

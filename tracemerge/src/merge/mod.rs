@@ -28,7 +28,7 @@ pub(crate) use self::slices::Slices;
 pub(crate) use self::windows::Windows;
 pub(crate) use self::work::{MergeWork, Room, Turn, forget, run_without_output, unless_truncated};
 
-/// The number of sorted ranges from which on lines are dealt out to buckets by time.
+/// The least number of sorted ranges for which a merge deals out lines to buckets by time.
 pub(crate) const MIN_WINDOW_RANGES: usize = 48;
 
 /// The reason why a merge stopped early.

@@ -353,7 +353,9 @@ mod imp {
         // SAFETY: this only queries a handle.
         let handle = unsafe { GetStdHandle(STD_OUTPUT_HANDLE) };
         if handle.is_null() || handle == INVALID_HANDLE_VALUE {
-            return Err(io::Error::other("this process has no standard output"));
+            return Err(io::Error::other(
+                "this process has no standard output; with -o FILE, most commands write to a file",
+            ));
         }
         Ok(io::stdout())
     }

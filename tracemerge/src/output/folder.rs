@@ -71,7 +71,14 @@ impl Folder {
                 name.bytes().all(|byte| is_plain(&byte)) && !name.starts_with('.') && !name.is_empty()
             })
             .ok_or_else(|| {
-                io::Error::new(io::ErrorKind::InvalidInput, "a file of the output has an odd name")
+                io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!(
+                        "the output has a file {:?}, but names may have only letters, digits, and . - _, and not \
+                         begin with .",
+                        String::from_utf8_lossy(name)
+                    ),
+                )
             })?;
         if let Some(file) = self.open.get_mut(name) {
             return file.write_all(bytes);

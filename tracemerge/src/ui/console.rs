@@ -13,7 +13,6 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, IoSlice, IsTerminal, Write};
 use std::panic;
-use std::path::Path;
 use std::process::ChildStdin;
 
 use ::console::Term;
@@ -145,7 +144,7 @@ fn check_printed(printed: io::Result<()>) -> Result<(), Error> {
 /// Returns the error which says that standard output cannot be written.
 #[must_use]
 pub(crate) fn cannot_print(error: io::Error) -> Error {
-    Error::io("write to standard output", Path::new("-"), error)
+    Error::plain(format!("cannot write to standard output: {error}"))
 }
 
 /// Shows the output of the parser of the command line: help on standard output, and errors on standard error. `said`

@@ -18,7 +18,7 @@ use crate::find::header::Trace;
 use crate::os::sys::machine_name;
 use crate::output::set::{FilePlace, Locked, Set, Staged, is_plain};
 use crate::ui::error::Error;
-use crate::ui::messages::{Messages, count, shown};
+use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::view::export::parquet::dataset::{DatasetLayout, RUNS, TABLES, TableName, date_of};
 use crate::view::export::parquet::rewrite::rewrite;
 use crate::view::export::parquet::schema::{FILES_KEY, LAST_KEY, STATE_KEY, VERSION};
@@ -143,7 +143,11 @@ pub(super) fn add(
     let request = Request::default();
     let (now, before) =
         add_chosen(path, &Job { apps, request: &request, choice: Choice::All }, &machine, messages)?;
-    let had = if before == 0 { String::new() } else { format!("; it has {} already", count(before, "run")) };
+    let had = if before == 0 {
+        String::new()
+    } else {
+        format!("; {} of the chosen ones were there already", Grouped(before))
+    };
     messages.done(format_args!("added {} to {}{had}", count(now, "run"), shown(path)));
     Ok(())
 }
@@ -167,7 +171,8 @@ fn name_of_machine(given: Option<String>) -> Result<String, Error> {
     match given {
         Some(name) if is_plain(&name) => Ok(name),
         Some(name) => Err(Error::plain(format!(
-            "--machine '{}' is no name of a machine: it may have letters, digits, and . - _ inside",
+            "--machine '{}' is no name of a machine: it may have letters, digits, and . - _, and begins with neither \
+             . nor -",
             name.escape_debug()
         ))),
         None => machine_name().filter(|name| is_plain(name)).ok_or_else(|| {

@@ -11,7 +11,7 @@ use crate::view::latency::Latencies;
 
 /// The greatest number of measurements for which the ranks are exact.
 const MAX_EXACT: u64 = 70;
-/// The probability of being beyond one end of the interval.
+/// The probability that the true median is beyond one given end of the confidence interval.
 const TAIL: f64 = 0.025;
 /// Half of the quantile of the normal distribution that belongs to this probability.
 const HALF_QUANTILE: f64 = 0.980;

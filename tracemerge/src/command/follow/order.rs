@@ -105,7 +105,8 @@ impl<O: Outlet> Order<O> {
         Ok(())
     }
 
-    /// Passes on the lines of one thread for which `may_go` is true.
+    /// Passes on the next lines of one thread, up to the first whose ticks `may_go` refuses, or of which only it or only
+    /// those before it are late.
     fn pass_lines(
         &mut self,
         stream: &mut Stream,

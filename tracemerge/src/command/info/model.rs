@@ -16,7 +16,7 @@ use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::units::{bytes, duration, signed_duration};
 use crate::view::rows::{Column, JsonRow, Row, Value};
 
-/// The version of the layout. It increases when a field changes its meaning or is removed; new fields may be added at
+/// The version of the JSON. It increases when a field changes its meaning or is removed; new fields may be added at
 /// any time.
 pub(super) const VERSION: u32 = 1;
 

@@ -2,7 +2,7 @@
 
 use std::fs::canonicalize;
 use std::io::{self, BufRead, IsTerminal, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Question;
 use super::answer::show;
@@ -50,11 +50,27 @@ pub(super) fn ask(question: &Question, messages: &mut Messages) -> Result<(), Er
         None if io::stdin().is_terminal() => converse(&engine, *form, messages),
         None => {
             let mut query = String::new();
-            let read = io::stdin().lock().take(LONGEST_QUERY).read_to_string(&mut query);
-            read.map_err(|error| Error::io("read queries from", Path::new("standard input"), error))?;
+            io::stdin().lock().take(LONGEST_QUERY + 1).read_to_string(&mut query).map_err(unread_query)?;
+            check_length(&query)?;
             answer(&engine, &query, *form, messages)
         }
     }
+}
+
+/// Returns the error that a query cannot be read.
+fn unread_query(error: io::Error) -> Error {
+    Error::plain(format!("cannot read queries from standard input: {error}"))
+}
+
+/// Checks that a query was not cut where reading ends.
+///
+/// # Errors
+/// The query is too long.
+fn check_length(query: &str) -> Result<(), Error> {
+    if query.len() as u64 <= LONGEST_QUERY {
+        return Ok(());
+    }
+    Err(Error::plain(format!("a query on standard input may have at most {LONGEST_QUERY} bytes")))
 }
 
 /// Returns the absolute path of the data set that the user has named, or of one that is made of the traces.
@@ -101,9 +117,8 @@ fn converse(engine: &Engine, form: RowForm, messages: &mut Messages) -> Result<(
     loop {
         Stream::Error.show(PROMPTS[usize::from(!query.is_empty())].as_bytes());
         let mut line = String::new();
-        let read = io::stdin().lock().take(LONGEST_QUERY).read_line(&mut line);
-        let read =
-            read.map_err(|error| Error::io("read queries from", Path::new("standard input"), error))?;
+        let read = io::stdin().lock().take(LONGEST_QUERY + 1).read_line(&mut line).map_err(unread_query)?;
+        check_length(&line)?;
         let ends = query.is_empty() && ENDS.contains(&line.trim().trim_end_matches(';'));
         if ends {
             return Ok(());

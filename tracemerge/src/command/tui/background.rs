@@ -33,7 +33,8 @@ impl Making {
                 thread::spawn(move || sender.send(text_of(&Job { apps: &apps, request: &request, choice })));
             }
             _ => {
-                let _ = sender.send(Err(Error::plain("there is no such view")));
+                let text = format!("there is no view '{name}' with these options: please report this defect");
+                let _ = sender.send(Err(Error::plain(text)));
             }
         }
         Making(receiver)
@@ -44,7 +45,9 @@ impl Making {
         match self.0.try_recv() {
             Ok(made) => Some(made),
             Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err(Error::plain("the view was not made"))),
+            Err(TryRecvError::Disconnected) => Some(Err(Error::plain(
+                "the view could not be made, because its thread ended early: please report this defect",
+            ))),
         }
     }
 }

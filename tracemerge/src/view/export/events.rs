@@ -211,7 +211,7 @@ pub(crate) struct TypedSite {
     pub fields: Fields,
     /// The number of the site's messages so far.
     pub messages: u64,
-    /// The number of these messages that have known values.
+    /// The number of the site's messages so far whose values could be read.
     pub with_values: u64,
 }
 

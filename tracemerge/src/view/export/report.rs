@@ -1,5 +1,5 @@
 //! The report: how often each function was called, and how long its calls took; and the same by call path,
-//! for flame graphs.
+//! for flame graphs. The counting is in [`call_counts`](crate::view::call_counts).
 
 use std::fmt::Write as _;
 

@@ -12,7 +12,7 @@ use super::{HEADER_BYTES, Identity, LAYOUT_VERSION, MAGIC, OLDEST_LAYOUT};
 pub const MIN_CAPACITY: u64 = 16 * 1024;
 /// The capacity of the largest ring, in bytes.
 pub const MAX_CAPACITY: u64 = 1 << 30;
-/// The length of the largest block in bytes: a record's length must fit 16 bits.
+/// The length of the largest block in bytes: the length of a record's payload must fit 16 bits.
 pub const MAX_BLOCK: u64 = 64 * 1024;
 /// The least number of blocks in a ring.
 pub const MIN_BLOCKS: u64 = 8;

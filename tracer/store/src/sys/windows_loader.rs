@@ -108,7 +108,7 @@ fn listed() -> Option<Vec<Module>> {
     Some(modules)
 }
 
-/// Reads the entry of the module with these links.
+/// Reads the loader's entry of the module whose links in the loader's list are at `links`.
 fn read_entry(links: *const LIST_ENTRY) -> Option<LDR_DATA_TABLE_ENTRY> {
     let mut entry = LDR_DATA_TABLE_ENTRY::default();
     let address = links.addr().wrapping_sub(offset_of!(LDR_DATA_TABLE_ENTRY, InMemoryOrderLinks));

@@ -262,8 +262,9 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 16 }))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
+    #[cfg_attr(miri, ignore = "Miri would take minutes to read several blocks")]
     fn changed_bytes_damage_only_their_block(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)
     ) {
@@ -298,7 +299,7 @@ fn a_file_truncated_anywhere_has_the_lines_before_the_cut() {
         .collect();
     let bytes = file(&acts, &run(), Encoding::Raw);
     let (whole, _) = decode(&bytes);
-    for cut in 16..bytes.len() {
+    for cut in (16..bytes.len()).step_by(if cfg!(miri) { 53 } else { 1 }) {
         let (text, rendered) = decode(&bytes[..cut]);
         assert_sorted_lines(&text);
         let sound = text.iter().rev().skip(1).position(|b| *b == b'\n').map_or(0, |at| text.len() - 1 - at);
@@ -309,6 +310,7 @@ fn a_file_truncated_anywhere_has_the_lines_before_the_cut() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri would take minutes to read several blocks")]
 fn first_and_last_ticks_and_positions_by_time_are_found() {
     let bytes = several_blocks();
     assert!(bytes.len() as u64 > 4 * BLOCK);
@@ -348,6 +350,7 @@ fn incomplete_messages_and_records_are_detected() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri would take minutes to read several blocks")]
 fn a_file_read_in_any_parts_has_the_same_lines() {
     let bytes = several_blocks();
     let (whole, _) = decode(bytes);
@@ -366,6 +369,7 @@ fn a_file_read_in_any_parts_has_the_same_lines() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri would take minutes to read several blocks")]
 fn a_copy_has_the_same_lines() {
     let bytes = several_blocks();
     let raw = Raw::parse(bytes).unwrap();
@@ -438,6 +442,7 @@ proptest! {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri would take minutes to read several blocks")]
 fn each_message_has_its_site_and_its_values() {
     let (_, _, messages) = by_records(several_blocks(), (Ticks(0), None));
     assert!(!messages.is_empty());

@@ -602,6 +602,41 @@ fn a_set_of_an_earlier_version_is_read_and_one_of_a_later_version_is_refused() {
     }
 }
 
+/// Copies a directory.
+fn copy(from: &Path, to: &Path) {
+    for name in files(from) {
+        fs::create_dir_all(to.join(&name).parent().unwrap()).unwrap();
+        fs::copy(from.join(&name), to.join(&name)).unwrap();
+    }
+}
+
+#[test]
+fn a_kept_set_of_each_version_is_read_as_by_that_version() {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/kept");
+    for version in 1..=1 {
+        let place = Place::new();
+        let of_version = kept.join(format!("schema-{version}"));
+        copy(&of_version.join("set"), &place.path("set"));
+        let tables: BTreeSet<String> =
+            files(&place.path("set")).iter().map(|name| name.split('/').next().unwrap().to_owned()).collect();
+        assert_eq!(tables.len(), 8, "{tables:?}");
+        let expected = fs::read_to_string(of_version.join("merged")).unwrap();
+        let ran = place.merge(["-o", "-", "set"]);
+        assert!(ran.status < Some(2), "{}", ran.err);
+        assert_eq!(String::from_utf8(ran.out).unwrap(), expected);
+        // Its files and new ones become one.
+        let mut rows = all_rows(&place.path("set"));
+        let later = Wall(run(5, 1).wall.0 + 6 * 86_400_000_000_000);
+        place.write("new.trace.5", file(&Run { wall: later, ..run(5, 1) }, 5, &[2, 3]));
+        assert!(add(&place, &["new"]).err.contains("added 1 run"));
+        let added = all_rows(&place.path("set"));
+        assert_eq!(compact(&place).status, Some(0));
+        assert_eq!(all_rows(&place.path("set")), added);
+        rows.retain(|row| !added.contains(row));
+        assert_eq!(rows, [""; 0]);
+    }
+}
+
 #[test]
 fn a_run_over_midnight_has_a_file_in_each_day() {
     let place = Place::new();

@@ -13,6 +13,8 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const VERSION_KEY: &str = "tracer.schema";
 /// In a data set: the key of the run, or the runs, whose rows a file has, separated by spaces.
 pub(crate) const RUN_KEY: &str = "tracer.run";
+/// The beginning of the names of files in a data set that have the rows of several runs. No name of a run begins with it.
+pub(crate) const COMPACTED: &str = "compact-";
 
 use crate::ui::console::catch_panic;
 

@@ -19,7 +19,7 @@ use trace_format::line::{Kind, Prefix, Ticks};
 use trace_format::record::Flags;
 
 use crate::file::map::Map;
-use crate::file::parquet::{RUN_KEY, guarded, keys, open};
+use crate::file::parquet::{COMPACTED, RUN_KEY, guarded, keys, open};
 use crate::find::header::{Trace, of_bytes};
 use crate::os::sys::effective_user;
 use crate::ui::error::Error;
@@ -80,11 +80,12 @@ pub(super) fn traces(set: &Path, messages: &mut Messages) -> Result<Vec<Trace>, 
             return Err(failed(io::Error::other("it has more than a million files")));
         }
     }
-    // The files of a run are numbered.
+    // The files of a run are numbered. Only the last one of a day can be in a file of several runs.
     files.sort_by_cached_key(|path| {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let (run, number) = name.rsplit_once('-').unwrap_or((&name, ""));
-        (path.parent().map(Path::to_owned), run.to_owned(), number.parse::<u64>().ok())
+        let is_of_several = name.starts_with(COMPACTED);
+        (path.parent().map(Path::to_owned), is_of_several, run.to_owned(), number.parse::<u64>().ok())
     });
     let mut all = Threads { set, by_key: HashMap::new(), threads: Vec::new(), bytes: 0, odd: 0 };
     for path in files {

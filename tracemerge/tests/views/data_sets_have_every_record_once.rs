@@ -546,6 +546,34 @@ fn small_files_are_put_together_and_a_run_that_grows_is_there_once() {
 }
 
 #[test]
+fn compacted_sets_of_one_machine_are_copied_together() {
+    let place = Place::new();
+    let sets = ["first", "second"];
+    for (set, numbers) in sets.iter().zip([1..=3, 4..=6]) {
+        for number in numbers {
+            let bytes = file(&run(number, number.into()), number.into(), &[u64::from(number) + 1]);
+            place.write(format!("{set}.trace.{number}"), bytes);
+        }
+        let ran = place.merge(["dataset", "add", "--machine", "m-1", &format!("{set}.set"), set]);
+        assert!(ran.err.contains("added 3 runs to "), "{}", ran.err);
+        assert_eq!(place.merge(["dataset", "compact", &format!("{set}.set")]).status, Some(0));
+    }
+    let sets = sets.map(|set| place.path(format!("{set}.set")));
+    let mut expected = [all_rows(&sets[0]), all_rows(&sets[1])].concat();
+    expected.sort();
+    let both = place.path("set");
+    sets.iter().for_each(|set| copy(set, &both));
+    assert_eq!((files(&both).len(), all_rows(&both)), (6, expected.clone()));
+    let lines = |name: &str| {
+        let ran = place.merge(["--all-runs", "-o", "-", name]);
+        String::from_utf8(ran.out).unwrap().lines().filter(|line| line.contains(" : ")).count()
+    };
+    assert_eq!((lines("set"), lines("first"), lines("second")), (6, 3, 3));
+    assert_eq!(compact(&place).status, Some(0));
+    assert_eq!((files(&both).len(), all_rows(&both)), (3, expected));
+}
+
+#[test]
 fn every_table_is_the_same_after_small_files_are_put_together() {
     let all = everything(5_000);
     add(&all.place, &["app"]);

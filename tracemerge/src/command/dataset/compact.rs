@@ -6,13 +6,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::time::SystemTime;
 
 use parquet::file::reader::FileReader;
 
-use crate::command::dataset::files::{COMPACTED, metadata_of, named, runs_of};
-use crate::file::parquet::{keys, open};
+use crate::command::dataset::files::{metadata_of, named, runs_of};
+use crate::file::parquet::{COMPACTED, keys, open};
 use crate::output::set::{FilePlace, Set, Staged};
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
@@ -113,13 +114,9 @@ impl Compaction<'_> {
             return Ok(false);
         }
         let count = files.len() as u64;
-        let numbers = names
-            .iter()
-            .filter_map(|name| name.strip_prefix(COMPACTED)?.strip_suffix(".parquet")?.parse().ok());
-        let number = numbers.max().map_or(0, |last: u64| last.saturating_add(1));
-        let name = format!("{COMPACTED}{number}.parquet");
         let all_runs: Vec<&str> = metadata.iter().flat_map(runs_of).collect();
         let of_all = metadata_of(&all_runs, &metadata.iter().collect::<Vec<_>>());
+        let name = name_of(&places, &all_runs, &names);
         let out = staged.create(&name)?;
         rewrite(table, files, None, &of_all, out).map_err(|error| named(folder, &error))?;
         let added = [(name.clone(), FilePlace { name, ..folder.clone() })];
@@ -127,4 +124,19 @@ impl Compaction<'_> {
         (self.files, self.made) = (self.files + count, self.made + 1);
         Ok(true)
     }
+}
+
+/// Returns the name of the file that takes the place of the files `from`, which have rows of these runs. Files of several
+/// sets have the same name only if they have rows of the same runs, so sets may be copied together. `names` are those of
+/// all files in the folder.
+fn name_of(from: &[FilePlace], runs: &[&str], names: &[String]) -> String {
+    let name = |attempt: u32| {
+        let mut hasher = DefaultHasher::new();
+        from.iter().for_each(|place| place.name.hash(&mut hasher));
+        (runs, attempt).hash(&mut hasher);
+        format!("{COMPACTED}{:016x}.parquet", hasher.finish())
+    };
+    // An earlier file of this name may be there, without the rows of runs that have grown since.
+    let mut attempts = (0..).map(name).filter(|name| !names.contains(name));
+    attempts.next().unwrap_or_default()
 }

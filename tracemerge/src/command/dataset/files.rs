@@ -3,11 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 
+use crate::file::parquet::COMPACTED;
 use crate::output::set::{FilePlace, Locked};
 use crate::view::export::parquet::schema::{FILES_KEY, LAST_KEY, RUN_KEY, STATE_KEY};
-
-/// The beginning of the names of files that have the rows of several runs. No name of a run begins with it.
-pub(super) const COMPACTED: &str = "compact-";
 
 /// Returns the places of the files of several runs in the folder of a file.
 ///

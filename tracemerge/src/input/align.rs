@@ -107,6 +107,15 @@ pub(crate) struct Aligned {
     pub reference: Option<Run>,
 }
 
+/// Notes that patterns of messages have no effect on the traces of one machine.
+pub(crate) fn note_one_machine(sync: &[SyncPatterns], messages: &mut Messages) {
+    if !sync.is_empty() {
+        messages.note(
+            "--sync has no effect: it needs the traces of two machines, and all traces here are of one, which has one clock",
+        );
+    }
+}
+
 /// Joins boots that overlap in time or, if `sync` finds messages between them, all; `runs` are the runs of the files.
 /// Returns the outcome for each of the former boots.
 ///
@@ -120,9 +129,7 @@ pub(crate) fn align(
 ) -> Result<Vec<Aligned>, Error> {
     let mut all = vec![Aligned::default(); boots.len()];
     if boots.len() < 2 {
-        if !sync.is_empty() {
-            messages.note("--sync has no effect: all traces are of one machine, which has one clock");
-        }
+        note_one_machine(sync, messages);
         return Ok(all);
     }
     let files = boots.iter().zip(runs).flat_map(|(sources, runs)| runs.iter().zip(sources));

@@ -2,7 +2,7 @@
 
 use trace_format::meta::Run;
 
-use crate::input::align::{join_groups, stated_error};
+use crate::input::align::{join_groups, note_one_machine, stated_error};
 use crate::input::align_by_messages::{Alignment, align_by_messages};
 use crate::input::source::{Source, clocks_of};
 use crate::input::sync::SyncPatterns;
@@ -91,6 +91,9 @@ pub(crate) fn machines(
         pairs: Vec::new(),
     };
     let mut all: Vec<Machine> = (0..boots.len()).map(machine).collect();
+    if boots.len() < 2 {
+        note_one_machine(sync, messages);
+    }
     let is_aligned = boots.len() > 1 && !sync.is_empty();
     let alignment = if is_aligned { align_by_messages(boots, runs, &clocks, sync, messages) } else { None };
     if let Some(alignment) = alignment {

@@ -16,6 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{Place, ran, run, whole_file};
+use trace_format::meta::Run;
+use trace_format::wall::Wall;
 
 /// The time after which a screen is not expected any more.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -176,6 +178,48 @@ fn keys_the_mouse_and_changes_of_size_do_what_the_help_says() {
     tui.keys("y");
     tui.until("the copy", |text| text.contains("copied"));
     assert!(String::from_utf8_lossy(&tui.bytes.lock().unwrap()).contains("\x1b]52;c;"));
+    tui.keys("q");
+    assert_eq!(tui.ended().0, Some(0));
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn a_data_set_is_shown_like_its_traces() {
+    let place = place();
+    let ran = place.merge(["dataset", "add", "--machine", "m-1", "set", "app"]);
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    let mut tui = Tui::start(&mut command(&place, &["tui", "set"]), 24, 80);
+    let text = tui.until("the first screen", |text| text.contains("line 20 of all"));
+    assert!(text.lines().next().unwrap().contains("worker"), "{text}");
+    tui.keys("G");
+    tui.until("the end", |text| text.contains("line 999 of all") && text.contains("line 1,000 of 1,000"));
+    tui.keys("q");
+    assert_eq!(tui.ended().0, Some(0));
+}
+
+#[test]
+fn lines_of_two_machines_are_in_the_order_of_their_messages() {
+    let place = Place::new();
+    // The clock of the second machine is an hour ahead, and a message takes 100 us.
+    let ahead = 3_600_000_000_000;
+    for (pid, boot, ahead, delay, word) in [(5, "one", 0, 0, "sent"), (6, "two", ahead, 400, "got")] {
+        let begin = run(pid, 1);
+        let begin = Run { boot: boot.into(), wall: Wall(begin.wall.0 + ahead), ..begin };
+        let line = |n: u64| {
+            let back = if word == "sent" { ("got", 800) } else { ("sent", 500) };
+            let line = |ticks: u64, text: &str| format!("{ticks:016x}-{pid:08} : {text}\n");
+            let at = 40_000 * (n + 1);
+            line(at + delay, &format!("{word} q{n}.")) + &line(at + back.1, &format!("{} a{n}.", back.0))
+        };
+        let lines: String = (0..200).map(line).collect();
+        place.write(format!("app.trace.{pid}"), whole_file(&begin, pid.into(), word, lines.as_bytes()));
+    }
+    let args = ["tui", "--all-runs", "--sync", r"sent (\S+)", r"got \1", "app"];
+    let mut tui = Tui::start(&mut command(&place, &args), 24, 100);
+    let text = tui.until("the first screen", |text| text.contains("got a2."));
+    let shown = |text: &str| text.split(' ').find(|word| word.ends_with('.')).map(str::to_owned);
+    let found: Vec<String> = text.lines().filter_map(shown).take(8).collect();
+    assert_eq!(found, ["q0.", "q0.", "a0.", "a0.", "q1.", "q1.", "a1.", "a1."], "{text}");
     tui.keys("q");
     assert_eq!(tui.ended().0, Some(0));
 }

@@ -1,10 +1,12 @@
 //! Messages between machines put their traces in order, whatever their wall clocks say.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
+use std::collections::HashMap;
 use std::fs;
 #[cfg(feature = "html")]
 use std::io::Read;
 
+use crate::support::protobuf::Message;
 use crate::support::{Place, Ran, Seeded, header, line, meta, run, sorted};
 use trace_format::line::Ticks;
 use trace_format::meta::{Meta, Run, SystemClocks};
@@ -332,7 +334,7 @@ fn exports_have_the_order_of_the_merge_and_the_errors_of_foreign_times() {
         let merged = place.merge(["dir", "-o", "-"].iter().chain(&SYNC).chain(select));
         let expected: Vec<u64> = times(&merged).iter().map(|(truth, _)| *truth).collect();
         assert_eq!(expected.len(), if select.is_empty() { 1639 } else { 41 }, "{}", merged.err);
-        let truth = |message: &str| message.split(' ').next().unwrap().parse::<u64>().unwrap();
+        let truth = |message: &str| truth(message).unwrap();
         let lines = place.merge(["dir", "--format", "jsonl", "-o", "-"].iter().chain(&SYNC).chain(select));
         let lines: Vec<serde_json::Value> = String::from_utf8(lines.out)
             .unwrap()
@@ -357,6 +359,90 @@ fn exports_have_the_order_of_the_merge_and_the_errors_of_foreign_times() {
             |row: &str| row.split([',', '"']).find_map(|cell| cell.split_once(' ')?.0.parse().ok());
         let rows: Vec<u64> = rows.lines().filter_map(of_message).collect();
         assert_eq!(rows, expected);
+    }
+}
+
+/// Returns the true time at which a text begins.
+fn truth(text: &str) -> Option<u64> {
+    text.split(' ').next()?.parse().ok()
+}
+
+#[test]
+fn perfetto_has_each_message_within_the_error_of_its_true_time() {
+    let [client, server] = talk("");
+    let place = written(&[(CLIENT, client), (SERVER, server)]);
+    let ran = place.merge(["dir", "--format", "perfetto", "-o", "trace"].iter().chain(&SYNC));
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    let most = machines(&place, &SYNC)["two"]["error_most_ns"].as_u64().unwrap();
+    let (mut names, mut found) = (HashMap::new(), Vec::new());
+    for packet in Message::read(&place.read("trace")).messages(1) {
+        let sequence = packet.number(10);
+        for name in packet.messages(12).flat_map(|interned| interned.messages(2).collect::<Vec<_>>()) {
+            names.insert((sequence, name.number(1).unwrap()), name.text(2).unwrap());
+        }
+        for event in packet.messages(11).filter(|event| event.number(9) == Some(3)) {
+            let interned = event.number(10).map(|id| names[&(sequence, id)].clone());
+            let text = interned.or_else(|| event.text(23)).unwrap_or_default();
+            found.extend(truth(&text).map(|truth| (packet.number(8).unwrap(), truth)));
+        }
+    }
+    assert_eq!(found.len(), 1600);
+    for (ns, truth) in &found {
+        assert!(ns.abs_diff(START + truth) <= most + 2, "{ns} {truth} {most}");
+    }
+    found.sort_unstable();
+    let merged = times(&place.merge(["dir", "-o", "-"].iter().chain(&SYNC)));
+    let truths = |times: &[(u64, u64)], of: fn(&(u64, u64)) -> u64| times.iter().map(of).collect::<Vec<_>>();
+    assert_eq!(truths(&found, |time| time.1), truths(&merged, |time| time.0));
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_and_a_set_of_the_traces_have_the_order_of_the_merge() {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+
+    let [client, server] = talk("");
+    let place = written(&[(CLIENT, client), (SERVER, server)]);
+    let expected = times(&place.merge(["dir", "-o", "-"].iter().chain(&SYNC)));
+    let ran = place.merge(["dir", "--format", "parquet", "-o", "tables"].iter().chain(&SYNC));
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    let records = fs::File::open(place.path("tables/records.parquet")).unwrap();
+    let records = SerializedFileReader::new(records).unwrap();
+    let mut found = Vec::new();
+    for row in records.get_row_iter(None).unwrap() {
+        let (mut ticks, mut of) = (None, None);
+        for (name, field) in row.unwrap().get_column_iter() {
+            match (&name[..], field) {
+                ("ticks", Field::Long(number)) => ticks = Some(number.cast_unsigned()),
+                ("message", Field::Str(text)) => of = truth(text),
+                _ => {}
+            }
+        }
+        found.extend(of.zip(ticks));
+    }
+    assert_eq!(found, expected);
+    // Runs are added as their own machines have them, so the option is one of the reader.
+    let refused = place.merge(["dataset", "add", "set", "dir"].iter().chain(&SYNC));
+    assert_eq!((refused.status, place.path("set").exists()), (Some(2), false), "{}", refused.err);
+    for (machine, file) in [("one", "app.trace.8"), ("two", "app.trace.9")] {
+        fs::create_dir(place.path(machine)).unwrap();
+        fs::copy(place.path("dir").join(file), place.path(machine).join(file)).unwrap();
+        let ran = place.merge(["dataset", "add", "--machine", machine, "set", machine]);
+        assert_eq!(ran.status, Some(0), "{}", ran.err);
+    }
+    assert_eq!(times(&place.merge(["set", "-o", "-"].iter().chain(&SYNC))), expected);
+}
+
+#[test]
+fn the_messages_of_one_machine_prove_nothing() {
+    let [client, _] = talk("");
+    let place = written(&[(CLIENT, client)]);
+    let needs = "--sync has no effect: it needs the traces of two machines";
+    for args in [&["dir", "-o", "-"][..], &["info", "dir"]] {
+        let ran = place.merge(args.iter().chain(&SYNC));
+        assert_eq!((ran.status, ran.err.matches(needs).count()), (Some(0), 1), "{}", ran.err);
+        assert!(!place.merge(args).err.contains("--sync"));
     }
 }
 

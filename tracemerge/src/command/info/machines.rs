@@ -3,8 +3,6 @@
 use serde::{Serialize, Serializer};
 use trace_format::meta::Run;
 
-use crate::find::header::Trace;
-use crate::find::liveness::liveness_check;
 use crate::input::machines::{Machine, PairOfMachines, PlacedBy};
 use crate::input::source::Source;
 use crate::input::sync::SyncPatterns;
@@ -127,22 +125,14 @@ impl Serialize for MachineInfo {
     }
 }
 
-/// Returns the machines whose traces are `boots`. Files that cannot be opened are left out, and named elsewhere.
-pub(super) fn of(boots: &[Vec<Trace>], sync: &[SyncPatterns], messages: &mut Messages) -> Vec<MachineInfo> {
-    let mut is_alive = liveness_check();
-    let mut open = |traces: &Vec<Trace>| {
-        let mut both: (Vec<Source>, Vec<Option<Run>>) = (Vec::new(), Vec::new());
-        for trace in traces {
-            let alive = is_alive(trace);
-            for part in Source::open(trace, alive).unwrap_or_default() {
-                both.0.push(part);
-                both.1.push(trace.run.clone());
-            }
-        }
-        both
-    };
-    let (sources, runs): (Vec<_>, Vec<_>) = boots.iter().map(&mut open).unzip();
-    let all = crate::input::machines::machines(&sources, &runs, sync, messages);
+/// Returns the machines whose files are `sources`, by boots; `runs` are the runs of the files.
+pub(super) fn of(
+    sources: &[Vec<Source>],
+    runs: &[Vec<Option<Run>>],
+    sync: &[SyncPatterns],
+    messages: &mut Messages,
+) -> Vec<MachineInfo> {
+    let all = crate::input::machines::machines(sources, runs, sync, messages);
     let boots: Vec<String> = all.iter().map(|machine| shown_name(&machine.boot)).collect();
     let info = |(machine, boot): (Machine, &String)| {
         let pair = |pair: &PairOfMachines| PairInfo {

@@ -10,6 +10,7 @@ mod quality;
 mod table;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use trace_format::meta::{Cause, EndReason, Run};
 
@@ -73,11 +74,12 @@ pub(crate) fn info(app: &App, options: &InfoOptions, messages: &mut Messages) ->
 pub(crate) fn text(app: &App, options: &InfoOptions, messages: &mut Messages) -> Result<String, Error> {
     let InfoOptions { choice, form, .. } = *options;
     let found = find_traces(app, choice, messages)?;
-    let machines = machines::of(&found.chosen.boots, &options.sync, messages);
+    let opened = Opened::of(&found.chosen.boots, messages);
+    let machines = machines::of(&opened.sources, &opened.runs, &options.sync, messages);
     if options.machines {
         return Ok(rows::csv(&machines));
     }
-    let read = read_all(found.chosen.boots.iter().flatten(), messages);
+    let read = read_all(&opened);
     let info = describe(app, &read, machines);
     if form.csv {
         return Ok(rows::csv(info.runs.iter().flat_map(|run| &run.threads)));
@@ -85,22 +87,54 @@ pub(crate) fn text(app: &App, options: &InfoOptions, messages: &mut Messages) ->
     if form.json { info.to_json() } else { Ok(table::of(&info)) }
 }
 
-fn read_all<'a>(traces: impl Iterator<Item = &'a Trace>, messages: &mut Messages) -> Vec<ReadFile<'a>> {
-    let mut files = Vec::new();
-    let mut is_alive = liveness_check();
-    for trace in traces {
-        let alive = is_alive(trace);
-        match Source::open(trace, alive) {
-            Ok(parts) => files.push((trace, alive, parts)),
-            Err(error) => messages.warn(error),
+/// The files of all boots.
+#[derive(Default)]
+struct Opened<'a> {
+    /// The parts of the files of each boot, and their runs.
+    sources: Vec<Vec<Source>>,
+    runs: Vec<Vec<Option<Run>>>,
+    /// Each file, whether its run is alive, its boot, and its parts.
+    files: Vec<(&'a Trace, bool, usize, Range<usize>)>,
+}
+
+impl<'a> Opened<'a> {
+    /// Opens all files. Names those that cannot be opened.
+    fn of(boots: &'a [Vec<Trace>], messages: &mut Messages) -> Opened<'a> {
+        let mut opened = Opened::default();
+        let mut is_alive = liveness_check();
+        for (boot, traces) in boots.iter().enumerate() {
+            let (mut sources, mut runs) = (Vec::new(), Vec::new());
+            for trace in traces {
+                let (alive, begin) = (is_alive(trace), sources.len());
+                match Source::open(trace, alive) {
+                    Ok(parts) => sources.extend(parts),
+                    Err(error) => {
+                        messages.warn(error);
+                        continue;
+                    }
+                }
+                runs.resize(sources.len(), trace.run.clone());
+                opened.files.push((trace, alive, boot, begin..sources.len()));
+            }
+            opened.sources.push(sources);
+            opened.runs.push(runs);
         }
+        opened
     }
-    let bytes = |(_, _, parts): &(&Trace, bool, Vec<Source>)| size(parts);
+}
+
+fn read_all<'a>(opened: &Opened<'a>) -> Vec<ReadFile<'a>> {
+    let files: Vec<(&'a Trace, bool, &[Source])> = opened
+        .files
+        .iter()
+        .map(|(trace, alive, boot, parts)| (*trace, *alive, &opened.sources[*boot][parts.clone()]))
+        .collect();
+    let bytes = |(_, _, parts): &(&Trace, bool, &[Source])| size(parts);
     let audits = map_on_all_processors(&files, bytes, |(_, _, parts)| Audit::of(parts));
     let read = files.into_iter().zip(audits);
-    let file = |((trace, alive, parts), audit): ((&'a Trace, bool, Vec<Source>), Audit)| {
+    let file = |((trace, alive, parts), audit): ((&'a Trace, bool, &[Source]), Audit)| {
         let name = parts.iter().rev().find_map(|part| thread_name(&part.outline())).unwrap_or_default();
-        let (bytes, label) = (size(&parts) as u64, Label::default());
+        let (bytes, label) = (size(parts) as u64, Label::default());
         ReadFile { trace, alive, audit, bytes, name, label }
     };
     let mut read: Vec<ReadFile<'a>> = read.map(file).collect();

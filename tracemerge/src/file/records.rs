@@ -203,8 +203,11 @@ impl Records {
     }
 
     fn forget_places(&mut self) {
-        self.recent.fill(NOTHING);
-        self.by_address.clear();
+        // Sources of messages alone have no places, and change often. `recent` has only those that `by_address` has.
+        if !self.by_address.is_empty() {
+            self.recent.fill(NOTHING);
+            self.by_address.clear();
+        }
         self.by_text.clear();
     }
 

@@ -241,7 +241,7 @@ impl KnownSpans {
 
     /// Returns whether a message with this text, escaped or not, may be about a span.
     pub(crate) fn may_take(text: &[u8]) -> bool {
-        memchr::memmem::find(text, b": span=").is_some()
+        SpanMessage::has_level(text) && memchr::memmem::find(text, b": span=").is_some()
     }
 
     /// Takes a message of a thread. Returns the span that it has begun or ended.

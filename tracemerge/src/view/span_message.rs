@@ -30,6 +30,12 @@ pub(crate) enum Subject {
 const LEVELS: [&str; 5] = ["ERROR ", "WARN ", "INFO ", "DEBUG ", "TRACE "];
 
 impl SpanMessage<'_> {
+    /// Returns whether a text begins with a level, as each message of the bridge does.
+    #[must_use]
+    pub(crate) fn has_level(text: &[u8]) -> bool {
+        LEVELS.iter().any(|level| text.starts_with(level.as_bytes()))
+    }
+
     /// Reads a message; `None` if it is not about a span.
     #[must_use]
     pub(crate) fn parse(text: &str) -> Option<SpanMessage<'_>> {

@@ -10,7 +10,7 @@ use trace_format::meta::Run;
 use super::schema::{OF_SUBJECT, OfSubject};
 use super::table::Shared;
 use super::words::{NONE, ValueId};
-use crate::view::export::events::{Event, EventContent, Inventory, TypedSite};
+use crate::view::export::events::{Event, EventContent, Inventory, LockContent, TypedSite};
 use crate::view::export::fields::{Row, function_left, row_of};
 use crate::view::function_names::FunctionId;
 use crate::view::values::Field;
@@ -24,6 +24,8 @@ pub(super) struct Subjects {
     known: HashMap<[ValueId; OF_SUBJECT], u32>,
     /// The subject of each site's messages, without values and with values.
     messages: [Vec<Option<u32>>; 2],
+    /// The subject of the messages without a site, and of those that are records of locks.
+    without_site: [Option<u32>; 2],
     /// The subject of each function's enter records and of its leave records.
     calls: [Vec<Option<u32>>; 2],
     /// The subject of each function's calls that have ended, without and with a leave record.
@@ -96,7 +98,14 @@ impl Subjects {
             EventContent::Leave(call_info, ended) => {
                 (&mut self.calls[1], function_left(call_info, ended) as usize)
             }
-            EventContent::Message { site: None, .. } | EventContent::Stack(_) | EventContent::Meta { .. } => {
+            EventContent::Message { site: None, lock, .. } => {
+                let place = usize::from(*lock == LockContent::Record);
+                if self.without_site[place].is_none() {
+                    self.without_site[place] = self.new_subject(event, inventory, None);
+                }
+                return Ok(self.without_site[place]);
+            }
+            EventContent::Stack(_) | EventContent::Meta { .. } => {
                 return Ok(self.new_subject(event, inventory, None));
             }
             EventContent::Close(_) => return Ok(None),

@@ -8,6 +8,7 @@ use tracer::Tracer;
 
 pub const SCENARIOS: &[Scenario] = &[
     ("return", |_| Tracer::get().trace(format_args!("the last words of main"))),
+    ("return-later", |_| return_later()),
     ("exit", |args| exit(args.get(0))),
     ("panic", |_| panic()),
     ("thread-local", |_| thread_local_destructor()),
@@ -20,6 +21,13 @@ pub const SCENARIOS: &[Scenario] = &[
     #[cfg(unix)]
     ("own-file-gone", |args| own_file_gone(args.text(0))),
 ];
+
+/// Returns from `main` when its input ends.
+pub fn return_later() {
+    Tracer::get().trace(format_args!("before the end"));
+    Tracer::get().flush().expect("a flush");
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).expect("its input");
+}
 
 /// Ends by `exit` called on the main thread or, with "thread", on another.
 pub fn exit(place: Option<&str>) {

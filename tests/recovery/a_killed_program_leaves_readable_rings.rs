@@ -4,9 +4,10 @@
 #![allow(unsafe_code, reason = "maps a dead ring and asks for a lock")]
 
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use support::{Scenario, names, parse};
-use trace_format::manifest::Manifest;
+use trace_format::manifest::{Directory, Manifest};
 use trace_format::record::Records;
 use trace_format::ring::{Header, State, readable};
 
@@ -17,7 +18,10 @@ fn a_killed_program_leaves_its_manifest_and_its_unwritten_records() {
     assert!(!traced.output.status.success());
     let [run] = &traced.left_in_runtime()[..] else { panic!("one run: {:?}", traced.left_in_runtime()) };
     let manifest = Manifest::parse(&std::fs::read(run.join("manifest")).unwrap()).expect("a manifest");
-    assert_eq!(manifest.directories[0], traced.directory.path().as_os_str().as_encoded_bytes());
+    let found = std::fs::metadata(traced.directory.path()).unwrap();
+    let path = traced.directory.path().as_os_str().as_encoded_bytes().to_vec();
+    let identity = Some((found.dev(), found.ino()));
+    assert_eq!(manifest.directories[0], Directory { path, identity });
     assert_eq!(manifest.name, b"scenario");
     assert!(lock_is_free(&run.join("life")));
     assert_eq!(trace_format::sites::parse(&std::fs::read(run.join("sites")).unwrap()), Ok(vec![]));

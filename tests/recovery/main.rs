@@ -15,6 +15,7 @@ mod dead_runs_are_distinguished_from_running_ones;
 mod earlier_layouts_are_recovered;
 mod kept_files_of_every_version_are_read;
 mod other_readers_find_every_record_of_a_killed_program;
+mod runs_whose_directory_is_elsewhere_are_left;
 mod torture_accounts_for_every_record;
 mod traces_record_how_their_process_ended;
 mod unrecoverable_runs_are_merged_from_memory;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use trace_format::file::Encoding;
 use trace_format::line::Ticks;
-use trace_format::manifest::Manifest;
+use trace_format::manifest::{Directory, Manifest};
 use trace_format::meta::{ClockKind, Run};
 use trace_format::wall::Wall;
 
@@ -22,6 +22,7 @@ pub fn manifest(directory: &Path) -> Manifest {
         wall: Wall(1),
         clock: ClockKind::Ordered,
     };
-    let directories = vec![directory.as_os_str().as_encoded_bytes().to_vec()];
+    let path = directory.as_os_str().as_encoded_bytes().to_vec();
+    let directories = vec![Directory { path, identity: None }];
     Manifest { run, directories, name: b"app".to_vec(), encoding: Encoding::Text }
 }

@@ -14,10 +14,17 @@ use std::sync::OnceLock;
 ///
 /// Returns `None` if the system refuses that, and reports that the test is left out.
 pub fn in_own_mounts(script: &str, program: &[&str]) -> Option<Scenario> {
-    let Some(user) = ways() else {
+    let scenario = try_in_own_mounts(script, program);
+    if scenario.is_none() {
         programs::left_out("a mount namespace, which this system refuses");
-        return None;
-    };
+    }
+    scenario
+}
+
+/// Returns the scenario of [`in_own_mounts`]; `None` if the system refuses that. The caller reports the part of its
+/// test that is left out.
+pub fn try_in_own_mounts(script: &str, program: &[&str]) -> Option<Scenario> {
+    let user = ways()?;
     let script = format!("set -e\nmount() {{ TRACER_ENABLE= \"$MOUNTER\" mount \"$@\"; }}\n{script}");
     let words: Vec<&str> = ["-c", &script, "sh"].into_iter().chain(program.iter().copied()).collect();
     let mut scenario = Scenario::new("sh", &words).env("MOUNTER", program[0]);

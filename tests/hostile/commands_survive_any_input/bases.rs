@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use support::{APP, Scenario, names};
-use trace_format::manifest::Manifest;
+use trace_format::manifest::{Directory, Manifest};
 
 /// The directory of the trace files in an input.
 pub const TRACES: &str = "traces";
@@ -244,7 +244,8 @@ fn adapt_to_place(path: &str, bytes: &[u8], root: &Path, places: &[(Place, Place
     let manifest = path.ends_with("/manifest").then(|| Manifest::parse(&bytes).ok()).flatten();
     if let Some(mut manifest) = manifest {
         let here = root.join(TRACES).into_os_string().into_encoded_bytes();
-        manifest.directories.iter_mut().for_each(|directory| directory.clone_from(&here));
+        let directory = Directory { path: here, identity: None };
+        manifest.directories.iter_mut().for_each(|one| one.clone_from(&directory));
         return manifest.write();
     }
     if path.contains("/ring-") {

@@ -158,13 +158,13 @@ impl App {
     #[must_use]
     pub(crate) fn is_of(&self, manifest: &Manifest) -> bool {
         if self.directory {
-            return self.exe() == manifest.directories.first().map(Vec::as_slice);
+            return self.exe() == manifest.directories.first().map(|first| &first.path[..]);
         }
         let beside = || real_path(&directory_of(&self.given)).ok();
         self.exe().is_some_and(|exe| manifest.run.exe == exe)
             || (manifest.name == self.name.as_encoded_bytes()
                 && beside().is_some_and(|here| {
-                    manifest.directories.iter().any(|place| here.as_os_str().as_encoded_bytes() == place)
+                    manifest.directories.iter().any(|place| here.as_os_str().as_encoded_bytes() == place.path)
                 }))
     }
 

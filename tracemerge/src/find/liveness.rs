@@ -38,7 +38,7 @@ pub(crate) fn is_being_written(path: &Path) -> bool {
         return false;
     };
     let writes = |manifest: Manifest| {
-        manifest.directories.iter().any(|place| place == directory.as_os_str().as_encoded_bytes())
+        manifest.directories.iter().any(|place| place.path == directory.as_os_str().as_encoded_bytes())
             && name
                 .as_encoded_bytes()
                 .strip_prefix(&manifest.name[..])

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::find::liveness;
 use crate::find::marks::Marks;
 use crate::find::search::Candidate;
 use crate::os::sys::{FileId, effective_user, file_id, owner};
+use crate::ui::few::FirstItems;
 use crate::ui::messages::{Messages, shown};
 
 /// Returns the caller's runs with rings that `wanted` accepts. For those of other users see
@@ -60,11 +62,15 @@ pub(crate) fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut
                 shown(&run.directory),
             ));
         }
+        let mut unread: FirstItems<io::Error> = FirstItems::default();
         for thread in run.threads(alive) {
             match thread {
                 Ok(thread) => traces.extend(trace(run, thread, alive, messages)),
-                Err(error) => messages.warn(format_args!("{error}; its records are not merged")),
+                Err(error) => unread.push(error),
             }
+        }
+        for (error, more) in unread.each() {
+            messages.warn(format_args!("{error}; its records are not merged{more}"));
         }
     }
     traces

@@ -12,7 +12,7 @@ use std::process::{Child, Command};
 
 use crate::support::{Place, file, run};
 use trace_format::file::Encoding;
-use trace_format::manifest::Manifest;
+use trace_format::manifest::{Directory, Manifest};
 
 /// A process that holds the lock of a run until this is dropped.
 struct Holder(Child);
@@ -62,9 +62,9 @@ fn place() -> (Place, File) {
     place.write("app.trace.11", "");
     let directory = place.path(format!("runtime/{}-{:08x}", run.pid, run.id));
     fs::DirBuilder::new().mode(0o700).recursive(true).create(&directory).unwrap();
-    let traces = fs::canonicalize(place.path("")).unwrap().into_os_string().into_encoded_bytes();
-    let manifest =
-        Manifest { run, directories: vec![traces], name: b"app".to_vec(), encoding: Encoding::Text };
+    let path = fs::canonicalize(place.path("")).unwrap().into_os_string().into_encoded_bytes();
+    let directories = vec![Directory { path, identity: None }];
+    let manifest = Manifest { run, directories, name: b"app".to_vec(), encoding: Encoding::Text };
     fs::write(directory.join("manifest"), manifest.write()).unwrap();
     let manifest = OpenOptions::new().read(true).write(true).open(directory.join("manifest")).unwrap();
     (place, manifest)

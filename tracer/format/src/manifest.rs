@@ -1,16 +1,20 @@
 //! The manifest: the file in a run's directory that names the run.
 //!
 //! ```text
-//! tracer-manifest 2
+//! tracer-manifest 3
 //! run version=2 id=... exe="..." ...        the same as the `# run` line
-//! traces dir="/srv/traces" name="app"       for <dir>/<name>.trace.<tid>; raw files: and `format=raw`
-//! traces dir="/tmp" name="app"              an earlier directory of the run, if there was one; and so on
+//! traces dir="/srv/traces" name="app" device=66306 inode=131     for <dir>/<name>.trace.<tid>
+//! traces dir="/tmp" name="app" device=36 inode=1                 the directory that is tried next; and so on
 //! end
 //! ```
 //!
-//! The run renames the file to its name when it is whole, before it makes any ring, and replaces it when it continues
-//! in another directory. The lock of the run's [`life`](mod@crate::life) file shows whether the run is alive. In
-//! version 1 there was one directory, and the locks were on the manifest itself.
+//! A `traces` line of raw files ends with `format=raw`. Device and inode are those of the directory as the run sees it:
+//! in another mount namespace, the directory with this path may be another one. They are absent if the run could not
+//! find them out.
+//!
+//! The run renames the file to its name when it is whole, before it makes any ring. The lock of the run's
+//! [`life`](mod@crate::life) file shows whether the run is alive. Version 2 had no identities of directories. In version
+//! 1 there was one directory, and the locks were on the manifest itself.
 //!
 //! In every version, the second line is the run's, so that a reader that does not know the rest can name the
 //! run.
@@ -31,7 +35,7 @@ pub const RING_PREFIX: &str = "ring-";
 pub const UNFINISHED_SUFFIX: &str = ".new";
 
 /// The version of the manifest that is written.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 const MAGIC: &[u8] = b"tracer-manifest ";
 
@@ -41,11 +45,20 @@ pub struct Manifest {
     /// The run that the directory belongs to.
     pub run: Run,
     /// The directories of the trace files; further files go to the first. There is at least one.
-    pub directories: Vec<Vec<u8>>,
+    pub directories: Vec<Directory>,
     /// The part of the trace files' names before `.trace.`.
     pub name: Vec<u8>,
     /// The form in which the trace files are written.
     pub encoding: Encoding,
+}
+
+/// A directory of trace files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// The path at which the run sees the directory.
+    pub path: Vec<u8>,
+    /// The device of the directory and its inode number there; `None` if they are not known.
+    pub identity: Option<(u64, u64)>,
 }
 
 /// The reason why a file cannot be read as a manifest.
@@ -72,10 +85,13 @@ impl Manifest {
         out.push(b'\n');
         for directory in &self.directories {
             out.extend_from_slice(b"traces dir=\"");
-            escape_into(&mut out, directory, EscapeContext::Quoted);
+            escape_into(&mut out, &directory.path, EscapeContext::Quoted);
             out.extend_from_slice(b"\" name=\"");
             escape_into(&mut out, &self.name, EscapeContext::Quoted);
             out.push(b'"');
+            if let Some((device, inode)) = directory.identity {
+                out.extend_from_slice(format!(" device={device} inode={inode}").as_bytes());
+            }
             if self.encoding != Encoding::Text {
                 out.extend_from_slice(b" format=");
                 out.extend_from_slice(self.encoding.name().as_bytes());
@@ -134,17 +150,25 @@ fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Reads directory, name and encoding in a `traces` line.
-fn traces(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>, Encoding)> {
+fn traces(line: &[u8]) -> Option<(Directory, Vec<u8>, Encoding)> {
     let mut parts = line.strip_prefix(b"traces dir=\"")?.split(|&b| b == b'"');
-    let directory = unescape(parts.next()?);
+    let path = unescape(parts.next()?);
     (parts.next()? == b" name=").then_some(())?;
     let name = unescape(parts.next()?);
-    let encoding = match parts.next()? {
-        b"" => Encoding::Text,
-        b" format=raw" => Encoding::Raw,
-        _ => return None,
+    let rest = parts.next()?;
+    let (rest, encoding) = match rest.strip_suffix(b" format=raw") {
+        Some(rest) => (rest, Encoding::Raw),
+        None => (rest, Encoding::Text),
     };
-    parts.next().is_none().then_some((directory, name, encoding))
+    let identity = if rest.is_empty() { None } else { Some(identity(rest)?) };
+    parts.next().is_none().then_some((Directory { path, identity }, name, encoding))
+}
+
+/// Reads ` device=<device> inode=<number>`.
+fn identity(words: &[u8]) -> Option<(u64, u64)> {
+    let numbers = std::str::from_utf8(words).ok()?.strip_prefix(" device=")?;
+    let (device, inode) = numbers.split_once(" inode=")?;
+    Some((device.parse().ok()?, inode.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -157,11 +181,13 @@ mod tests {
         #[test]
         fn a_manifest_parses_back_and_no_prefix_of_it_does(
             run in any_run(),
-            directories in prop::collection::vec(any::<Vec<u8>>(), 1..4),
+            directories in prop::collection::vec(any::<(Vec<u8>, Option<(u64, u64)>)>(), 1..4),
             name: Vec<u8>,
             raw: bool,
         ) {
             let encoding = if raw { Encoding::Raw } else { Encoding::Text };
+            let directory = |(path, identity)| Directory { path, identity };
+            let directories = directories.into_iter().map(directory).collect();
             let manifest = Manifest { run, directories, name, encoding };
             let bytes = manifest.write();
             for cut in 0..bytes.len() {
@@ -171,29 +197,35 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_parsed_without_panic(bytes: Vec<u8>, version in 0u32..4) {
+        fn any_bytes_are_parsed_without_panic(bytes: Vec<u8>, version in 0u32..5) {
             let _ = Manifest::parse(&[MAGIC, version.to_string().as_bytes(), b"\n", &bytes].concat());
         }
 
         #[test]
         fn the_run_of_a_later_manifest_version_is_read(run in any_run(), rest: Vec<u8>) {
-            let mut bytes = b"tracer-manifest 3\n".to_vec();
+            let mut bytes = b"tracer-manifest 4\n".to_vec();
             Meta::Run(run.clone()).write(&mut bytes);
             bytes.push(b'\n');
             bytes.extend_from_slice(&rest);
-            let expected = ManifestError::Version { version: 3, run: Some(Box::new(run)) };
+            let expected = ManifestError::Version { version: 4, run: Some(Box::new(run)) };
             prop_assert_eq!(Manifest::parse(&bytes), Err(expected));
         }
     }
 
     #[test]
-    fn version_1_is_still_read() {
+    fn versions_1_and_2_are_still_read() {
         let run = br#"run version=1 id=0000002a root=0000002a pid=7 exe="/a" boot="b" ticks=1 wall=2026-01-01T00:00:00.000000000Z clock=fast"#;
-        let bytes =
-            [b"tracer-manifest 1\n", &run[..], b"\ntraces dir=\"/t\" name=\"a\" format=raw\n"].concat();
-        let manifest = Manifest::parse(&bytes).unwrap();
-        assert_eq!((manifest.run.id, manifest.encoding), (42, Encoding::Raw));
-        assert_eq!((&manifest.directories[..], &manifest.name[..]), (&[b"/t".to_vec()][..], &b"a"[..]));
-        assert_eq!(Manifest::parse(&bytes[..bytes.len() - 1]), Err(ManifestError::Damaged));
+        let directory = Directory { path: b"/t".to_vec(), identity: None };
+        for (first, last) in [(b"tracer-manifest 1\n", &b""[..]), (b"tracer-manifest 2\n", END)] {
+            let line = b"\ntraces dir=\"/t\" name=\"a\" format=raw\n";
+            let bytes = [first, &run[..], line, last].concat();
+            let manifest = Manifest::parse(&bytes).unwrap();
+            assert_eq!((manifest.run.id, manifest.encoding), (42, Encoding::Raw));
+            assert_eq!(
+                (&manifest.directories[..], &manifest.name[..]),
+                (&[directory.clone()][..], &b"a"[..])
+            );
+            assert_eq!(Manifest::parse(&bytes[..bytes.len() - 1]), Err(ManifestError::Damaged));
+        }
     }
 }

@@ -302,7 +302,8 @@ impl DeadRun {
                 Vec::new()
             }
         };
-        let directories = self.manifest.directories.iter().map(|path| sys::path_from_bytes(path)).collect();
+        let directories =
+            self.manifest.directories.iter().map(|directory| sys::path_from_bytes(&directory.path)).collect();
         let ringless_records =
             self.life().map_or(0, |life| life.traced.ringless_records.load(Ordering::Relaxed));
         if errors.is_empty() {
@@ -331,6 +332,9 @@ impl DeadRun {
             }
         }
         place.count_files_in(self.lock.clone());
+        if place.files() > 0 && !rings.iter().any(|ring| has_found_file(ring, self.manifest.run.id, &place)) {
+            place.check_visible().map_err(in_run)?;
+        }
         place.finish_drops(self.manifest.run.id, &self.lock);
         Ok((place, tables, rings))
     }
@@ -429,6 +433,16 @@ fn become_recoverer(lock: &Lock, other: BusyPolicy) -> bool {
             std::thread::sleep(Duration::from_millis(10));
         }
         lock.hold(RECOVERY_BYTE).is_ok()
+    })
+}
+
+/// Returns whether a ring has a file that is found.
+fn has_found_file(path: &Path, run: u32, place: &TracePlace) -> bool {
+    let memory = sys::open_own_file(path).and_then(|file| Memory::existing(&file));
+    memory.ok().flatten().is_some_and(|memory| {
+        let (header, tid) = (memory.header(), memory.header().tenancy.tid.load(Ordering::Relaxed));
+        let progress = header.published();
+        progress.inode != 0 && place.find(tid, run, &progress).is_ok_and(|found| found.is_some())
     })
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use trace_format::life::{FILE_NAME as LIFE_NAME, LIFE_BYTE, Life, RingFiles};
 use trace_format::manifest::{
-    FILE_NAME, Manifest, ManifestError, RING_PREFIX, SITES_NAME, UNFINISHED_SUFFIX,
+    self, FILE_NAME, Manifest, ManifestError, RING_PREFIX, SITES_NAME, UNFINISHED_SUFFIX,
 };
 use trace_format::meta;
 use trace_format::plans::Plans;
@@ -233,10 +233,13 @@ fn write_table(path: &Path, sites: &[Site]) -> io::Result<(Descriptor, u64)> {
 /// Writes the manifest of a run, and locks it if that costs no descriptor: a process that finds no life file tries
 /// this lock.
 fn write_manifest(path: &Path, info: &meta::Run, place: &TracePlace) -> io::Result<Option<Lock>> {
-    let bytes = |path: &PathBuf| path.as_os_str().as_encoded_bytes().to_vec();
+    let directory = |path: &PathBuf| manifest::Directory {
+        path: path.as_os_str().as_encoded_bytes().to_vec(),
+        identity: sys::directory_identity(path),
+    };
     let manifest = Manifest {
         run: info.clone(),
-        directories: place.directories().iter().map(bytes).collect(),
+        directories: place.directories().iter().map(directory).collect(),
         name: place.name().as_encoded_bytes().to_vec(),
         encoding: place.encoding,
     };

@@ -31,6 +31,7 @@ use trace_format::record::{HEADER, Records};
 use trace_format::render::{FileTotals, References, RenderState, Renderer};
 use trace_format::ring::open_calls::MAX_OPEN;
 use trace_format::ring::{Header, Progress, RingError, readable};
+pub(crate) use trace_place::visible;
 pub use trace_place::{EndedFile, MessageFn, SMALLEST_FILE, TracePlace};
 
 /// The size in bytes of the portions in which text is written. It is small, so that a waiting thread soon finds room.

@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 use trace_format::file::{FIRST_BYTES, run_of};
 use trace_format::life;
 use trace_format::line::Ticks;
-use trace_format::manifest::{FILE_NAME, Manifest, ManifestError};
+use trace_format::manifest::{Directory, FILE_NAME, Manifest, ManifestError};
 use trace_format::meta::{Cause, ClockKind, EndReason, Meta, RingPlace, Run};
 use trace_format::plans::Plans;
 use trace_format::ring::{Header, Progress, State};
 
 use crate::counter;
-use crate::drain::{DrainedRing, Observer, Survivors, TracePlace};
+use crate::drain::{DrainedRing, Observer, Survivors, TracePlace, visible};
 use crate::life::Lock;
 use crate::memory::{HeaderCopy, Memory};
 use crate::modules::StoredModules;
@@ -221,7 +221,10 @@ impl RunInMemory {
     /// Returns the directories that may contain the run's trace files; new files go to the first.
     #[must_use]
     pub fn traces(&self) -> Vec<PathBuf> {
-        self.manifest.directories.iter().map(|path| sys::path_from_bytes(path)).collect()
+        let path = |directory: &Directory| sys::path_from_bytes(&directory.path);
+        let pid = self.manifest.run.pid;
+        let directories = self.manifest.directories.iter();
+        directories.map(|directory| visible(directory, pid).unwrap_or_else(|| path(directory))).collect()
     }
 
     /// Returns the number of trace files that the run has made so far, and the number of those that it has dropped;

@@ -21,6 +21,7 @@
 //! | `exclude_from_forks` | keeps a mapping from forked children | start of a run; recovery |
 //! | `path_from_bytes` | returns a path that a manifest names | recovery |
 //! | `file_identity`, `path_identity` | return the identity of a file | flusher, recovery |
+//! | `directory_identity` | returns the identity of a directory, if processes may see different ones at a path | flusher, recovery |
 //! | `open_file_identity` | returns the identity of an open file, perhaps without its device | flusher, recovery |
 //! | `real_path` | returns a path in the canonical form that is compared | `tracemerge` |
 //! | `descriptor_limit`, `is_descriptor_limit_error`, `file_size_limit` | check limits | flusher, recovery |

@@ -232,6 +232,11 @@ pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
     Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
 }
 
+/// Returns the device and the inode number of the directory at `path`, or of the one to which a link there leads.
+pub fn directory_identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
 /// Returns whether a file could not be opened because too many are open.
 pub fn is_descriptor_limit_error(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))

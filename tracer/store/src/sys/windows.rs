@@ -279,6 +279,11 @@ pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
     file_identity(&options.open(path)?)
 }
 
+/// Returns `None`: all processes see the same directory at a path.
+pub fn directory_identity(_path: &Path) -> Option<(u64, u64)> {
+    None
+}
+
 /// Returns the identity of the file at `path`; if that is a link, of its target.
 pub fn target_identity(path: &Path) -> io::Result<FileIdentity> {
     file_identity(

@@ -20,7 +20,7 @@ use crate::sys::{self, FileIdentity};
 impl TracePlace {
     /// Opens the file that `progress` names: under its name or, if it was renamed or has not got its own name yet,
     /// under any name in the directory.
-    pub(in crate::drain) fn find(
+    pub(crate) fn find(
         &self,
         tid: u64,
         run: u32,
@@ -70,7 +70,9 @@ impl TracePlace {
             is_file(entry)
                 && sys::path_identity(&entry.path()).is_ok_and(|found| is_named_by(&found, progress))
         });
-        let Some(path) = renamed.map(|entry| entry.path()) else { return Ok(None) };
+        let Some(path) = renamed.map(|entry| entry.path()) else {
+            return self.check_visible().map(|()| None);
+        };
         Ok(open_same(open, &path, progress)?.map(|file| (file, path)))
     }
 

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use trace_format::file::Encoding;
-use trace_format::manifest::Manifest;
+use trace_format::manifest::{Directory, Manifest};
 use trace_format::name::stem;
 
 use crate::descriptor::{self, Descriptor};
@@ -27,6 +27,17 @@ use crate::sys::{self};
 use total::Total;
 pub use total::{EndedFile, SMALLEST_FILE};
 
+/// Returns the path at which a directory of the run of process `pid` is visible here: its own or, if another directory
+/// is there, that in the process's mount namespace while the process lives; `None` if both lead elsewhere.
+pub(crate) fn visible(directory: &Directory, pid: u32) -> Option<PathBuf> {
+    let path = sys::path_from_bytes(&directory.path);
+    if directory.identity.is_none() || sys::directory_identity(&path) == directory.identity {
+        return Some(path);
+    }
+    let there = Path::new(&format!("/proc/{pid}/root")).join(path.strip_prefix("/").ok()?);
+    (sys::directory_identity(&there) == directory.identity).then_some(there)
+}
+
 /// A function that shows the user a message of one line.
 pub type MessageFn = fn(fmt::Arguments<'_>);
 
@@ -35,6 +46,8 @@ pub type MessageFn = fn(fmt::Arguments<'_>);
 pub struct TracePlace {
     /// The directories, in the order in which they are tried; the first that works is used.
     directories: Vec<PathBuf>,
+    /// Whether another directory than the run's has the path of the first directory here.
+    is_hidden: bool,
     /// The directories that were left because they refused a file. They may contain earlier files.
     left: Vec<PathBuf>,
     /// The number of files that the run has made.
@@ -99,6 +112,7 @@ impl TracePlace {
         let max_open_files = descriptor::max_open_files();
         TracePlace {
             directories,
+            is_hidden: false,
             left: Vec::new(),
             files: 0,
             announcement: None,
@@ -158,13 +172,33 @@ impl TracePlace {
 
     /// Returns the place of the files of the run that has left this manifest.
     pub fn of(manifest: &Manifest) -> TracePlace {
-        let mut directories = manifest.directories.iter().map(|path| sys::path_from_bytes(path));
+        let pid = manifest.run.pid;
+        let is_hidden = manifest.directories.first().is_some_and(|first| visible(first, pid).is_none());
+        let path =
+            |directory| visible(directory, pid).unwrap_or_else(|| sys::path_from_bytes(&directory.path));
+        let mut directories = manifest.directories.iter().map(path);
         let name = sys::path_from_bytes(&manifest.name).into_os_string();
         // Recovery makes files only in the first directory, or leaves the rings unchanged; the others may contain
         // files. So there is no change of directory, and nothing to report.
         let first = directories.next().into_iter().collect();
         let place = TracePlace::in_directories(first, name, |_| ());
-        TracePlace { encoding: manifest.encoding, left: directories.collect(), ..place }
+        TracePlace { encoding: manifest.encoding, is_hidden, left: directories.collect(), ..place }
+    }
+
+    /// Checks that the run's first directory is visible here, so that a file that is not found does not exist.
+    ///
+    /// # Errors
+    /// Its path leads to another directory.
+    pub(crate) fn check_visible(&self) -> io::Result<()> {
+        if !self.is_hidden {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "the run has its trace files in {:?}, which is another directory here: the process had a mount namespace \
+             of its own, or the directory was replaced. Run tracemerge where that directory is visible, or merge the \
+             files alone by the path that their directory has here",
+            self.directory()
+        )))
     }
 
     /// Returns the directories in which files may be made, in the order in which they are tried.

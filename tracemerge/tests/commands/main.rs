@@ -15,5 +15,6 @@ mod run_passes_the_status_on;
 mod terminal_conventions_are_followed;
 mod the_newest_traces_need_no_name;
 mod the_terminal_view_is_used_by_keys;
+mod threads_with_one_id_are_counted_apart;
 mod windows_behaviour_is_handled;
 mod write_errors_fail_the_command;

@@ -121,6 +121,19 @@ fn a_merge_reads_rings_if_the_disk_is_full() {
 }
 
 #[test]
+fn a_missing_manifest_is_named_as_the_reason() {
+    let killed = Scenario::new(SCENARIO, &["left-in-memory"]).env("TRACER_FLUSH_MS", "60000").run();
+    let [run] = &killed.left_in_runtime()[..] else { panic!("one run") };
+    std::fs::remove_file(run.join("manifest")).unwrap();
+    let app = killed.directory.path().join(APP);
+    let ran =
+        tracemerge(SCENARIO, killed.runtime.path(), ["check".as_ref(), app.as_os_str()]).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("has no manifest") && !said.contains("only the user"), "{said}");
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+}
+
+#[test]
 fn an_unreadable_ring_is_reported() {
     if lacks_root() {
         return;

@@ -1,10 +1,10 @@
 //! The subcommand `snapshot`, which merges the files and rings of a live process without disturbing it. It can read
 //! the flight recorder of a live process.
 
-#[cfg(not(windows))]
 use std::fs;
 #[cfg(not(windows))]
 use std::path::Path;
+use std::path::PathBuf;
 #[cfg(not(windows))]
 use std::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -95,6 +95,14 @@ fn missing_rings_error(pid: u32) -> Error {
                 "process {pid} belongs to another user ({other}); only that user can read its traces"
             ));
         }
+    }
+    let of_process = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&format!("{pid}-")))
+    };
+    let entries = runtime_directories().into_iter().filter_map(|place| fs::read_dir(place).ok()).flatten();
+    let directories = entries.flatten().map(|entry| entry.path()).filter(of_process);
+    if let Some(why) = directories.filter_map(|path| rings::without_manifest(&path)).next() {
+        return Error::plain(format!("cannot read the records of process {pid}: {why}"));
     }
     let places: Vec<String> =
         runtime_directories().iter().map(|place| format!("\n  {}/{pid}-*", shown(place))).collect();

@@ -9,10 +9,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use trace_format::manifest::Manifest;
+use trace_format::manifest::{FILE_NAME as MANIFEST_NAME, Manifest};
 use trace_format::raw::Raw;
 use trace_store::inspect::{self, RunInMemory, ThreadInMemory};
 use trace_store::recovery::{Recovered, runtime_directories};
+use trace_store::sys::private_directory_of;
 
 use crate::file::file_with_ring::FileWithRing;
 use crate::find::header::Trace;
@@ -135,14 +136,28 @@ pub(crate) fn report_unread_runs(chosen: &[&Trace], runs: &[RunInMemory], messag
             if inspect::runs(&runtime_directories(), |manifest| manifest.run == *run).is_empty()
                 && path.is_dir()
             {
-                messages.warn(format_args!(
-                    "only the user of process {1} may read {0}; the records in memory there are not merged",
-                    shown(&path),
-                    run.pid
-                ));
+                let why = without_manifest(&path).unwrap_or_else(|| match private_directory_of(&path) {
+                    Some(_) => format!("{} cannot be read", shown(&path.join(MANIFEST_NAME))),
+                    None => format!("only the user of process {} may read {}", run.pid, shown(&path)),
+                });
+                messages.warn(format_args!("{why}; the records in memory there are not merged"));
             }
         }
     }
+}
+
+/// Returns the message that the run in a directory has no manifest; `None` if it may have one, or if this user may not
+/// know that.
+pub(crate) fn without_manifest(directory: &Path) -> Option<String> {
+    private_directory_of(directory)?;
+    let found = fs::symlink_metadata(directory.join(MANIFEST_NAME));
+    let is_missing = found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    is_missing.then(|| {
+        format!(
+            "the run in {} has no manifest, which a running program makes again within a second",
+            shown(directory)
+        )
+    })
 }
 
 /// Returns the directories in which the owner of a trace file has the directories of runs.

@@ -1,6 +1,7 @@
 //! The format for people: the time, the name of the thread and the message in columns, and otherwise only
 //! warnings.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use anstyle::Style;
 use clap::{Args, ValueEnum};
 use regex::bytes::Regex;
 use trace_format::line::{Kind, Ticks};
+use trace_format::meta::Meta;
 use trace_format::sites::Site;
 
 use crate::file::record_text::{RecordText, is_warning};
@@ -180,8 +182,34 @@ pub(crate) struct ShowFormat {
     /// The order of records of different machines.
     neighbours: Neighbours,
     sites: PerSite<SiteColumns>,
+    /// The lines that are held back until their own times, in the order of these; the second number tells lines of
+    /// one time apart.
+    held: BTreeMap<(Ticks, usize), HeldSwitch>,
+    /// The number of lines that were held back so far.
+    switches: usize,
     /// A buffer for one column.
     cell: Vec<u8>,
+}
+
+/// A line that says that tracing was switched off or on. A thread writes it behind its last record before that, which
+/// may be much older.
+#[derive(Debug)]
+struct HeldSwitch {
+    origin: Origin,
+    number: usize,
+    lines: Vec<u8>,
+}
+
+/// The number of lines above which no more are held back: there is one for each thread and switch.
+const MAX_HELD: usize = 1 << 16;
+
+/// Returns the ticks at which tracing was switched, if the record says that, and if they are of the clock of the merge.
+fn switched_at(origin: &Origin, record: &RecordText<'_>) -> Option<Ticks> {
+    let is_meta = record.kind == Kind::Meta && origin.foreign.is_none();
+    match Meta::parse(record.parsed().next().filter(|_| is_meta)?.payload)? {
+        Meta::Switched { ticks, .. } => Some(ticks),
+        _ => None,
+    }
 }
 
 /// The characters of an error beside a time.
@@ -242,8 +270,24 @@ impl ShowFormat {
             has_foreign: false,
             neighbours: Neighbours::default(),
             sites: PerSite::new(style.catalog.clone()),
+            held: BTreeMap::new(),
+            switches: 0,
             cell: Vec::new(),
             style,
+        }
+    }
+
+    /// Writes the lines that are held back and whose time has come before the `next` record, which is of this origin
+    /// and has these ticks: all lines if there is none, or if it is of another boot.
+    fn release(&mut self, next: Option<(&Origin, Ticks)>, out: &mut Vec<u8>) {
+        let boot = |origin: &Origin| origin.run.as_ref().map(|run| run.boot.clone());
+        while let Some(first) = self.held.first_entry() {
+            let at = first.key().0;
+            if next.is_some_and(|(origin, ticks)| ticks < at && boot(origin) == boot(&first.get().origin)) {
+                return;
+            }
+            let HeldSwitch { origin, number, lines } = first.remove();
+            self.write(&origin, &RecordText { ticks: at, ..RecordText::new(number, &lines) }, out);
         }
     }
 
@@ -316,17 +360,9 @@ impl ShowFormat {
         }
         self.palette.meta
     }
-}
 
-impl Export for ShowFormat {
-    fn begin(&mut self, origins: &[Origin], _out: &mut Vec<u8>) {
-        self.has_foreign = origins.iter().any(|origin| origin.is_shown && origin.foreign.is_some());
-        let shown = origins.iter().enumerate().filter(|(_, origin)| origin.is_shown);
-        let widths = shown.map(|(number, origin)| self.calls.label(number, origin).chars().count());
-        self.thread_width = widths.max().unwrap_or(0);
-    }
-
-    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
+    /// Writes a record.
+    fn write(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
         let of_calls = self.calls.take(origin, record);
         if !record.is_traced() && !record.is_warning() {
             return;
@@ -361,8 +397,40 @@ impl Export for ShowFormat {
             out.push(b'\n');
         }
     }
+}
 
-    fn finish(&mut self, _out: &mut Vec<u8>) {}
+impl Export for ShowFormat {
+    fn begin(&mut self, origins: &[Origin], _out: &mut Vec<u8>) {
+        self.has_foreign = origins.iter().any(|origin| origin.is_shown && origin.foreign.is_some());
+        let shown = origins.iter().enumerate().filter(|(_, origin)| origin.is_shown);
+        let widths = shown.map(|(number, origin)| self.calls.label(number, origin).chars().count());
+        self.thread_width = widths.max().unwrap_or(0);
+    }
+
+    fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
+        if !self.held.is_empty() {
+            self.release(Some((origin, record.ticks)), out);
+        }
+        if let Some(ticks) = switched_at(origin, record).filter(|ticks| *ticks > record.ticks) {
+            let held =
+                HeldSwitch { origin: origin.clone(), number: record.origin, lines: record.lines.to_vec() };
+            self.held.insert((ticks, self.switches), held);
+            self.switches += 1;
+            if self.held.len() > MAX_HELD {
+                self.release(None, out);
+            }
+            return;
+        }
+        self.write(origin, record, out);
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        self.release(None, out);
+    }
+
+    fn end_round(&mut self, out: &mut Vec<u8>) {
+        self.release(None, out);
+    }
 
     fn omissions(&self) -> Vec<String> {
         let of_order = self.neighbours.in_words();
@@ -442,6 +510,7 @@ mod tests {
             let record = RecordText { site: *site, ..RecordText::new(*at, lines.as_bytes()) };
             show.record(&origins[*at], &record, &mut out);
         }
+        show.finish(&mut out);
         String::from_utf8(escaped(&out)).unwrap()
     }
 
@@ -458,6 +527,18 @@ mod tests {
             "     0.000000001  main       one\n                             two\n     0.000000003  worker 17  # \
              lost records=2 reason=full\n     1.000000002  worker 17  three\n"
         );
+    }
+
+    #[test]
+    fn a_line_about_a_switch_is_at_the_time_of_the_switch() {
+        let switch = |word: &str, ticks: u64| format!("0000000000000001-00000007 # {word} ticks={ticks}\n");
+        let (off, on) = (switch("off", 900_000_000), switch("on", 2_000_000_000));
+        let text = shown(style(&Column::USUAL), &[(0, FIRST, 0), (0, &off, 0), (0, &on, 0), (1, SECOND, 0)]);
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().filter(|word| *word != "17").collect()).collect();
+        let times: Vec<&str> = lines.iter().map(|words| words[0]).collect();
+        assert_eq!(times, ["0.000000001", "two", "0.900000000", "1.000000002", "2.000000000"], "{text}");
+        assert!(lines[2].ends_with(&["switched", "off"]) && lines[4].ends_with(&["on", "again"]), "{text}");
     }
 
     #[test]

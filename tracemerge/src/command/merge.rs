@@ -32,6 +32,7 @@ use crate::view::long_waits::long_waits_in_words;
 use crate::view::plan::Plan;
 use crate::view::request::{ClosingView, Request, View, is_terminal};
 use crate::view::select::{Amount, Selection};
+use crate::view::sites::SiteSelection;
 use crate::view::thread_labels::{first_thread_labels, thread_labels};
 use crate::view::thread_states::ThreadStates;
 use crate::view::threads::LaterName;
@@ -130,10 +131,15 @@ pub(crate) fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     let Some(lines) = written else { return Ok(()) };
     if lines == 0 && view.has_period() {
         plan.show_times(&inputs, messages);
-    } else if lines == 0 && !view.selecting_options().is_empty() {
+    }
+    if lines == 0 && !view.selecting_options().is_empty() {
         let (files, options) =
             (count(inputs.files().count() as u64, "file"), view.selecting_options().join(" and "));
-        messages.note(format_args!("no records found: none of the records in {files} fits {options}"));
+        let alternatives =
+            view.selection.sites.as_ref().map_or_else(String::new, SiteSelection::alternatives);
+        messages.note(format_args!(
+            "no records found: none of the records in {files} fits {options}{alternatives}"
+        ));
     }
     let (lines, name) = (count(lines, "line"), target.name());
     if !is_view && !is_terminal(&target) {

@@ -73,6 +73,11 @@ impl SiteCatalog {
         known.sites.get((number as usize).checked_sub(1)?).cloned()
     }
 
+    /// Returns all sites that were met so far.
+    pub(crate) fn sites(&self) -> Vec<Arc<Site>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).sites.clone()
+    }
+
     /// Returns a function that numbers sites as this catalog does.
     #[must_use]
     pub(crate) fn numbers(catalog: &Arc<SiteCatalog>) -> SiteNumbers {

@@ -1,10 +1,15 @@
 //! Selects messages by the sites that made them, if the traces record the sites.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use similar::get_close_matches;
 
 use trace_format::sites::{Level, Site};
 
 use crate::input::site_catalog::SiteCatalog;
+use crate::ui::messages::{count, shown_name};
+use crate::view::export::fields::level;
 
 /// The sites whose messages are wanted.
 #[derive(Clone, Debug, Default)]
@@ -48,11 +53,78 @@ impl WantedSites {
     /// wanted ones, its level is at least as urgent as the wanted level, and its place is wanted.
     #[must_use]
     pub(crate) fn takes(&self, site: &Site) -> bool {
-        let target = if site.target.is_empty() { &site.module } else { &site.target };
         is_in_one(&site.module, &self.modules)
-            && is_in_one(target, &self.targets)
+            && is_in_one(target_of(site), &self.targets)
             && self.level.is_none_or(|least| site.level != Level::None && site.level <= least)
             && (self.places.is_empty() || self.places.iter().any(|place| place.matches_site_place(site)))
+    }
+}
+
+/// Returns the target of a site, which is its module if it has no other.
+fn target_of(site: &Site) -> &str {
+    if site.target.is_empty() { &site.module } else { &site.target }
+}
+
+/// The greatest number of names that are listed for a user whose conditions fit no site.
+const LISTED_NAMES: usize = 3;
+/// The greatest number of names that are compared with the wanted one, and their greatest length in bytes: a comparison
+/// takes the product of the lengths.
+const COMPARED_NAMES: usize = 4096;
+const COMPARED_BYTES: usize = 256;
+
+impl SiteSelection {
+    /// Returns the properties of the sites that were met, for a user whose conditions fit none of them: those that the
+    /// conditions name, and of many the ones that are nearest to the wanted ones. Returns nothing if no site was met, or
+    /// if there are no conditions.
+    #[must_use]
+    pub(crate) fn alternatives(&self) -> String {
+        let (sites, wanted) = (self.catalog.sites(), &self.wanted);
+        if sites.is_empty() || wanted.is_all() {
+            return String::new();
+        }
+        let levels: BTreeSet<Level> = sites.iter().map(|site| site.level).collect();
+        let levels: Vec<&str> = levels.into_iter().filter_map(level).collect();
+        let levels = if levels.is_empty() {
+            "no level".to_owned()
+        } else {
+            format!("the levels {}", levels.join(", "))
+        };
+        let files: Vec<String> = wanted.places.iter().map(|place| place.file.clone()).collect();
+        let of = |kind: &str, name: fn(&Site) -> String, wanted: &[String]| {
+            let names = || near(sites.iter().map(|site| name(site)), wanted);
+            (!wanted.is_empty()).then(|| format!("the {kind} {}", names()))
+        };
+        let parts = [
+            wanted.level.map(|_| levels),
+            of("targets", |site| target_of(site).to_owned(), &wanted.targets),
+            of("modules", |site| site.module.clone(), &wanted.modules),
+            of("places", |site| format!("{}:{}", site.file, site.line), &files),
+        ];
+        format!("; the records have {}", parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// Returns a list of a few names: those that are nearest to the `wanted` ones, and the number of the others.
+fn near(names: impl Iterator<Item = String>, wanted: &[String]) -> String {
+    let names: BTreeSet<String> = names.collect();
+    let compared: Vec<&str> = names
+        .iter()
+        .map(String::as_str)
+        .filter(|name| name.len() <= COMPARED_BYTES)
+        .take(COMPARED_NAMES)
+        .collect();
+    let mut listed: Vec<&str> = Vec::new();
+    for name in
+        wanted.iter().flat_map(|wanted| get_close_matches(wanted.as_str(), &compared, LISTED_NAMES, 0.0))
+    {
+        if listed.len() < LISTED_NAMES && !listed.contains(&name) {
+            listed.push(name);
+        }
+    }
+    let shown: Vec<String> = listed.iter().map(|name| shown_name(name.as_bytes())).collect();
+    match names.len() - listed.len() {
+        0 => shown.join(", "),
+        others => format!("{} and {}", shown.join(", "), count(others as u64, "other")),
     }
 }
 

@@ -1,7 +1,10 @@
 //! A view that shows nothing says why on stderr, and what there is; its exit status stays that of a success.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
-use crate::support::{Place, run, whole_file};
+use trace_format::meta::Meta;
+use trace_format::sites::{Level, Site};
+
+use crate::support::{Place, raw_file_of_sites, run, whole_file};
 
 /// Makes a trace of these lines, a tick apart; a tick is 250 ns.
 fn place(lines: &[String]) -> Place {
@@ -82,6 +85,39 @@ fn a_selection_that_fits_no_record_is_named() {
     }
     let err = said(&place, &["show", "--grep", "e", "--invert", "--process", "5"]);
     assert!(err.contains("none of the records in 1 file fits --process and --grep and --invert\n"), "{err}");
+}
+
+#[test]
+fn conditions_that_fit_no_site_are_answered_with_the_sites() {
+    let place = Place::new();
+    let of = |name: &str, level, line| Site {
+        level,
+        module: format!("app::{name}"),
+        target: if name == "net" { "wire".to_owned() } else { String::new() },
+        file: format!("src/{name}.rs"),
+        line,
+        ..Site::default()
+    };
+    let sites = [of("net", Level::Info, 7), of("parse", Level::Warn, 8), of("\u{1b}[31m", Level::None, 9)];
+    let sites: Vec<Site> = sites.into_iter().zip(1..).map(|(site, id)| Site { id, ..site }).collect();
+    let messages = (1..=3).map(|site| (u64::from(site), site, "text".to_owned()));
+    let meta = Meta::Run(run(5, 0));
+    place.write("app.trace.9", raw_file_of_sites(9, &[(0, &meta)], &sites, messages));
+    for (option, value, expected) in [
+        ("--level", "error", "the levels warn, info"),
+        ("--target", "wirr", "the targets wire, app::parse, app::\\x1b[31m"),
+        ("--module", "app::pars", "the modules app::parse, app::net, app::\\x1b[31m"),
+        ("--site", "parse.rs:9", "the places src/parse.rs:8, src/net.rs:7, src/\\x1b[31m.rs:9"),
+    ] {
+        for command in [&["show"][..], &["stats", "--json"], &["--format", "jsonl", "-o", "-"], &["-o", "-"]]
+        {
+            let ran = place.merge([command, &[option, value, "app"]].concat());
+            let expected = format!("fits {option}; the records have {expected}\n");
+            assert!(ran.err.contains(&expected), "{command:?}: {}", ran.err);
+        }
+    }
+    let both = place.merge(["show", "--level", "error", "--since", "@90", "app"]).err;
+    assert!(both.contains("the traces are from") && both.contains("fits --level"), "{both}");
 }
 
 #[test]

@@ -166,8 +166,10 @@ mod carried_library {
         assert_eq!((calls("app::outer"), calls("app::inner")), (8, 7), "{shown}");
         let built = succeeded(place.command("cargo").args(["tracer", "build", "--include", "inner"]));
         let said = String::from_utf8_lossy(&built.stderr).into_owned();
-        let directory = said.rsplit_once("cargo tracer: built into '").expect("where it was built").1;
-        assert!(Path::new(directory.trim_end().trim_end_matches('\'')).join("app").is_file(), "{said}");
+        let program = said.rsplit_once("cargo tracer: built '").expect("where it was built").1;
+        let program = Path::new(program.trim_end().trim_end_matches('\''));
+        assert!(program.ends_with("debug/app") && program.is_file(), "{said}");
+        assert!(built.stdout.is_empty(), "{}", String::from_utf8_lossy(&built.stdout));
     }
 
     /// Checks that both export the same names. `build.rs` of the command lists them as patterns; Cargo lists each

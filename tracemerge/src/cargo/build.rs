@@ -6,7 +6,7 @@ use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use serde_json::Value;
 
@@ -22,15 +22,29 @@ use crate::ui::messages::{Messages, shown};
 
 /// Runs Cargo with the requested command; returns its exit status.
 pub(super) fn build(request: &BuildRequest) -> u8 {
-    let status = prepare_cargo(request).and_then(|(mut command, directory)| {
-        let status = command.status().map_err(|error| Error::plain(format!("cannot run Cargo: {error}")))?;
-        Ok((status, directory))
+    let (words, _) = split_arguments(&request.rest);
+    // The user's own format of Cargo's messages stays as it is, and their reader finds the programs in them.
+    let names_programs = request.command == "build" && value_of(words, "--message-format").is_none();
+    let built = prepare_cargo(request).and_then(|(mut command, directory)| {
+        if names_programs {
+            command.arg(PROGRAMS_AS_JSON).stdout(Stdio::piped());
+        }
+        let output = command.spawn().and_then(Child::wait_with_output);
+        let output = output.map_err(|error| Error::plain(format!("cannot run Cargo: {error}")))?;
+        Ok((output, directory))
     });
-    match status {
-        Ok((status, directory)) => {
+    match built {
+        Ok((Output { status, stdout, .. }, directory)) => {
             let is_quiet = request.rest.iter().any(|word| word == "-q" || word == "--quiet");
             if request.command == "build" && status.success() {
-                Messages::new(is_quiet).done(format_args!("built into {}", shown(&directory)));
+                let programs = programs_in(&stdout);
+                let paths: Vec<String> =
+                    programs.iter().map(|program| format!("\n  {}", shown(program))).collect();
+                Messages::new(is_quiet).done(match &programs[..] {
+                    [] => format!("built into {}", shown(&directory)),
+                    [program] => format!("built {}", shown(program)),
+                    _ => format!("built{}", paths.concat()),
+                });
             }
             code_of(status)
         }
@@ -39,6 +53,17 @@ pub(super) fn build(request: &BuildRequest) -> u8 {
             FAILED
         }
     }
+}
+
+/// The option with which Cargo writes the paths of programs to standard output, and its messages to standard error as
+/// without it.
+const PROGRAMS_AS_JSON: &str = "--message-format=json-render-diagnostics";
+
+/// Returns the paths of the programs that Cargo's messages in JSON name, in their order.
+fn programs_in(messages: &[u8]) -> Vec<PathBuf> {
+    let values =
+        messages.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    values.filter_map(|value| Some(PathBuf::from(value.get("executable")?.as_str()?))).collect()
 }
 
 fn code_of(status: ExitStatus) -> u8 {

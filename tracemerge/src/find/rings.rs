@@ -137,7 +137,10 @@ pub(crate) fn report_unread_runs(chosen: &[&Trace], runs: &[RunInMemory], messag
                 && path.is_dir()
             {
                 let why = without_manifest(&path).unwrap_or_else(|| match private_directory_of(&path) {
-                    Some(_) => format!("{} cannot be read", shown(&path.join(MANIFEST_NAME))),
+                    Some(user) if user == effective_user() => {
+                        format!("{} cannot be read", shown(&path.join(MANIFEST_NAME)))
+                    }
+                    Some(user) => format!("the run in {} is of user {user} and was not read", shown(&path)),
                     None => format!("only the user of process {} may read {}", run.pid, shown(&path)),
                 });
                 messages.warn(format_args!("{why}; the records in memory there are not merged"));

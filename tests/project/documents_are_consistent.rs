@@ -118,7 +118,7 @@ fn no_file_names_the_host_of_a_package_registry() {
     let hosts = hosts.into_iter().chain([("debian", "org"), ("ubuntu", "com")]);
     let hosts: Vec<String> = hosts.map(|(name, domain)| format!("{name}.{domain}")).collect();
     let files = searched(root());
-    assert!(files.iter().any(|file| file.ends_with(".ci/programs")), "the scripts are among them");
+    assert!(files.iter().any(|file| file.ends_with(".ci/install")), "the scripts are among them");
     let names_one = |file: &&PathBuf| {
         let text = fs::read(file).expect("a file");
         let text = String::from_utf8_lossy(&text).to_lowercase();

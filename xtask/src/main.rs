@@ -9,6 +9,7 @@ mod install;
 mod programs;
 mod shell;
 mod steps;
+mod weight;
 
 use std::process::ExitCode;
 
@@ -16,9 +17,10 @@ use failure::Failure;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let result = match arguments.split_first() {
-        Some((task, steps)) if task == "programs" => programs::run(steps),
-        _ => Err(Failure::Failed("usage: cargo xtask programs [STEP...]".to_owned())),
+    let result = match arguments.split_first().map(|(task, steps)| (task.as_str(), steps)) {
+        Some(("programs", steps)) => programs::run(steps),
+        Some(("weight", [])) => weight::run(),
+        _ => Err(Failure::Failed("usage: cargo xtask programs [STEP...], or cargo xtask weight".to_owned())),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

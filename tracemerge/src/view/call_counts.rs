@@ -456,20 +456,23 @@ impl CallCounts {
         }
     }
 
+    /// Adds an enter or leave record of a thread. Returns the thread on which a call begins or ends.
     #[inline]
-    fn call(&mut self, thread: usize, is_entered: bool, call_info: &CallInfo, ticks: Ticks) {
+    fn call(&mut self, thread: usize, is_entered: bool, call_info: &CallInfo, ticks: Ticks) -> usize {
         let &CallInfo { called, span, left } = call_info;
         let now = self.threads.time(thread, ticks);
         if is_entered {
             if let Some(span) = span {
                 self.enter_span(thread, span, call_info, now);
             }
-            return self.enter(thread, called, span, now);
+            self.enter(thread, called, span, now);
+            return thread;
         }
         let thread = span.map_or(thread, |span| self.leave_span(thread, span, call_info, now));
         self.others.ends += u64::from(left.has(Flags::ENDED) || left.has(Flags::CANCELLED));
         self.others.unwinding += u64::from(left.has(Flags::UNWINDING));
         self.leave(thread, called, span, now);
+        thread
     }
 
     #[cold]
@@ -524,8 +527,9 @@ impl CallCounts {
         }
     }
 
-    /// Adds a record, which must be the next one of its thread.
-    pub(crate) fn record(&mut self, origin: &Origin, record: &RecordText<'_>) {
+    /// Adds a record, which must be the next one of its thread. Returns the thread whose calls may have changed, which
+    /// is another one if the record leaves a span that another thread has entered.
+    pub(crate) fn record(&mut self, origin: &Origin, record: &RecordText<'_>) -> usize {
         let ids = self.ids(record.origin, origin);
         let ThreadIds { thread, process, named } = ids;
         self.threads.see(process, record.ticks);
@@ -533,14 +537,14 @@ impl CallCounts {
             Kind::Enter | Kind::Leave => {
                 let call_info = self.call_info.call_info(self.threads.names(), named, record);
                 if let Some(call_info) = call_info.copied() {
-                    self.call(thread, record.kind == Kind::Enter, &call_info, record.ticks);
+                    return self.call(thread, record.kind == Kind::Enter, &call_info, record.ticks);
                 }
             }
             Kind::Meta => {
                 self.others.metas += 1;
                 if let Some(line) = record.parsed().next() {
                     lock(self.threads.names()).take_meta(named, line.payload);
-                    let Some(meta) = Meta::parse(line.payload) else { return };
+                    let Some(meta) = Meta::parse(line.payload) else { return thread };
                     self.threads.take_meta(ids, &meta);
                     if matches!(meta, Meta::Lost { .. }) {
                         self.open[thread].calls.note_loss();
@@ -559,6 +563,7 @@ impl CallCounts {
             Kind::State => self.other_kinds.see_state(),
             Kind::Other(kind) => self.other_kinds.see(kind),
         }
+        thread
     }
 
     /// Adds the enter record of a call by a thread, at a time in nanoseconds.

@@ -61,10 +61,10 @@ fn a_tree_of_a_stack_overflow_is_short() {
 }
 
 /// The time of each path of calls, without the calls inside, by the names on it.
-type Paths = BTreeMap<Vec<String>, u64>;
+pub type Paths = BTreeMap<Vec<String>, u64>;
 
 /// Reads folded stacks, without the name of the thread.
-fn paths(folded: &str) -> Paths {
+pub fn paths(folded: &str) -> Paths {
     let mut paths = Paths::new();
     for line in folded.lines() {
         let (path, ns) = line.rsplit_once(' ').unwrap();
@@ -93,7 +93,7 @@ fn paths_of(events: impl Iterator<Item = (bool, u64, String)>, paths: &mut Paths
     paths.retain(|_, ns| *ns > 0);
 }
 
-fn of_speedscope(json: &str) -> Paths {
+pub fn of_speedscope(json: &str) -> Paths {
     let read: Value = serde_json::from_str(json).unwrap();
     let mut paths = Paths::new();
     for profile in read["profiles"].as_array().unwrap() {

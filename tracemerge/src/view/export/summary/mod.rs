@@ -388,8 +388,8 @@ impl Export for SummaryFormat {
         if record.kind == Kind::Lock {
             self.lock(thread, now, record.payload());
         }
-        self.counts.record(origin, record);
-        self.follow_calls(thread, now);
+        let changed = self.counts.record(origin, record);
+        self.follow_calls(changed, now);
         match record.kind {
             Kind::Meta => {
                 if let Some(meta) = Meta::parse(record.payload()) {

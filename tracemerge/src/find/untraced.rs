@@ -36,7 +36,7 @@ pub(crate) fn obstacle(program: &Executable) -> Option<String> {
         Some(memory_sanitizer())
     } else if linker.is_none() {
         Some(
-            "it is linked statically, so no library can be preloaded. Link it dynamically, or with libtracer.a"
+            "it is linked statically, so no library can be preloaded. Link it dynamically, or with -Wl,-u,tracer_startup and libtracer.a"
                 .into(),
         )
     } else if linker.is_some_and(is_of_other_library) {

@@ -36,8 +36,9 @@ use tracer::__foreign as foreign;
 use crate::hooks::names_of;
 
 /// The function that the dynamic linker calls when it has loaded this library, before the program's own constructors.
+/// Its number puts it before them in a static executable, too.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[unsafe(link_section = ".init_array.00001")]
 static ON_LOAD: extern "C" fn() = on_load;
 
 extern "C" fn on_load() {

@@ -8,14 +8,15 @@ int total(const int *numbers, int length);
 int constructed(void);
 
 #ifndef USER
-static int constructions;
+/* Volatile, so that no compiler computes it instead of calling the constructors. */
+static volatile int constructions;
 
 static __attribute__((noinline)) int is_fast(void) { return 1; }
 static int doubled(int number) { return number * 2; }
 static int added(int number) { return number + number; }
 
 /* The loader calls this. */
-static int (*choose(void))(int) { return is_fast() ? doubled : added; }
+static __attribute__((used)) int (*choose(void))(int) { return is_fast() ? doubled : added; }
 int twice(int number) __attribute__((ifunc("choose")));
 
 __attribute__((target_clones("avx2", "default"), noinline)) int total(const int *numbers, int length) {

@@ -2,11 +2,25 @@
 //! the functions that choose an implementation (`ifunc`, `target_clones`), and those call others.
 
 use support::Traced;
+use support::programs::installed_programs;
 
 use crate::compiled::{Program, calls, counted, installed, linking, shared_library};
 
-/// The hooks of gcc that are at the beginning of each function.
-const HOOKS: [&[&str]; 3] = [&["-finstrument-functions"], &["-pg"], &["-pg", "-mfentry"]];
+/// The compilers, and the options by which they put hooks into functions, or leave room for them.
+const HOOKS: [(&str, &[&str]); 6] = [
+    ("cc", &["-finstrument-functions"]),
+    ("cc", &["-pg"]),
+    ("cc", &["-pg", "-mfentry"]),
+    ("clang", &["-finstrument-functions"]),
+    ("clang", &["-pg", "-mfentry"]),
+    ("clang", &["-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps"]),
+];
+
+/// Returns the hooks of the compilers that are installed.
+fn usable() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    let compilers = installed_programs(["cc", "clang"]);
+    HOOKS.into_iter().filter(move |(compiler, _)| compilers.contains(compiler))
+}
 
 /// The times at which the loader looks up functions.
 const BINDINGS: [&str; 2] = ["-Wl,-z,lazy", "-Wl,-z,now"];
@@ -28,7 +42,7 @@ fn assert_traced(program: &Program, library: &str, said: &str) {
     traced.assert_whole();
     let mut calls = calls(&program.merged(&traced));
     // The implementation that the processor gets is named like the function, or by what it is for.
-    for implementation in ["total.avx2", "total.default"] {
+    for implementation in ["total.avx2", "total.default", "total.avx2.0", "total.default.1"] {
         if let Some(count) = calls.entered.remove(implementation) {
             *calls.entered.entry("total".to_owned()).or_default() += count;
         }
@@ -45,12 +59,13 @@ fn assert_traced(program: &Program, library: &str, said: &str) {
 fn hooks_do_nothing_while_the_loader_chooses_implementations_of_functions() {
     let library = shared_library();
     let library = library.to_str().expect("text");
-    for (hooks, binding) in HOOKS.iter().flat_map(|hooks| BINDINGS.map(|binding| (hooks, binding))) {
+    let all = usable().flat_map(|usable| BINDINGS.map(|binding| (usable, binding)));
+    for ((compiler, hooks), binding) in all {
         let options = [hooks, &[binding][..]].concat();
-        let said = format!("{options:?}");
-        let program = Program::compile("cc", "resolvers.c", &options);
+        let said = format!("{compiler} {options:?}");
+        let program = Program::compile(compiler, "resolvers.c", &options);
         assert_traced(&program, library, &format!("preloaded {said}"));
-        let linked = Program::compile("cc", "resolvers.c", &[&options, &linking()[..]].concat());
+        let linked = Program::compile(compiler, "resolvers.c", &[&options, &linking()[..]].concat());
         assert_traced(&linked, "", &format!("linked {said}"));
     }
 }
@@ -59,11 +74,17 @@ fn hooks_do_nothing_while_the_loader_chooses_implementations_of_functions() {
 fn hooks_do_nothing_while_a_static_executable_chooses_implementations_of_functions() {
     let archive = installed().join("lib/libtracer.a");
     let archive = archive.to_str().expect("text");
-    for hooks in HOOKS {
+    // No code of a program with dormant hooks calls the library.
+    let more = ["-Wl,-u,tracer_startup", "-Wl,--allow-multiple-definition", archive];
+    for (compiler, hooks) in usable() {
         for link in ["-static", "-static-pie", "-no-pie"] {
-            let options = [hooks, &[link, "-Wl,--allow-multiple-definition", archive]].concat();
-            let program = Program::compile("cc", "resolvers.c", &options);
-            assert_traced(&program, "", &format!("{options:?}"));
+            // This program of clang crashes without the library, too.
+            if (compiler, hooks[0], link) == ("clang", "-pg", "-static-pie") {
+                continue;
+            }
+            let options = [hooks, &[link], &more].concat();
+            let program = Program::compile(compiler, "resolvers.c", &options);
+            assert_traced(&program, "", &format!("{compiler} {options:?}"));
         }
     }
 }
@@ -72,12 +93,16 @@ fn hooks_do_nothing_while_a_static_executable_chooses_implementations_of_functio
 fn hooks_of_a_library_do_nothing_until_all_is_relocated_and_then_record_its_constructors() {
     let preloaded = shared_library();
     let preloaded = preloaded.to_str().expect("text");
-    for (hooks, binding) in HOOKS.iter().flat_map(|hooks| BINDINGS.map(|binding| (hooks, binding))) {
+    // Some versions of clang do not export a function that has several versions.
+    let all = usable()
+        .filter(|(compiler, _)| *compiler == "cc")
+        .flat_map(|usable| BINDINGS.map(|binding| (usable, binding)));
+    for ((compiler, hooks), binding) in all {
         let options = [hooks, &[binding][..]].concat();
         let shared = [&options, &["-DLIBRARY", "-shared", "-fPIC"][..]].concat();
-        let library = Program::compile("cc", "resolvers.c", &shared);
+        let library = Program::compile(compiler, "resolvers.c", &shared);
         let path = library.path.to_str().expect("text");
-        let program = Program::compile("cc", "resolvers.c", &[&options, &["-DUSER", path][..]].concat());
-        assert_traced(&program, preloaded, &format!("{options:?}"));
+        let program = Program::compile(compiler, "resolvers.c", &[&options, &["-DUSER", path][..]].concat());
+        assert_traced(&program, preloaded, &format!("{compiler} {options:?}"));
     }
 }

@@ -133,11 +133,16 @@ pub(super) fn run(
             0
         }
         // The view would show the trace of an earlier process.
-        _ if has_runner && status.success() && !has_trace(Path::new(&program), since) => {
-            Messages::new(false).note(format_args!(
-                "nothing of {} was traced: either {ENABLE} is 0, or the runner that the configuration of Cargo names does not pass {ENABLE} on",
-                shown(Path::new(&program))
-            ));
+        _ if status.success() && !has_trace(Path::new(&program), since) => {
+            let why = if has_runner {
+                format!(
+                    "either {ENABLE} is 0, or the runner that the configuration of Cargo names does not pass {ENABLE} on"
+                )
+            } else {
+                format!("{ENABLE} is 0, or no function was called while tracing was on")
+            };
+            Messages::new(false)
+                .note(format_args!("nothing of {} was traced: {why}", shown(Path::new(&program))));
             0
         }
         view if Stream::Output.is_terminal() => {

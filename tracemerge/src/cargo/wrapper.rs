@@ -120,6 +120,10 @@ pub(super) fn compile(mut args: Vec<OsString>) -> u8 {
         more.push("-Cstrip=none".into());
     }
     if is_traced && !is_dormant {
+        if let Some(why) = conflict(words) {
+            Messages::new(false).error(why);
+            return super::FAILED;
+        }
         more.extend(HOOKS.map(OsString::from));
     }
     let wanted = of_cargo(FUNCTIONS).map(|text| Patterns::parse(&text.to_string_lossy()));
@@ -139,7 +143,7 @@ pub(super) fn compile(mut args: Vec<OsString>) -> u8 {
     };
     compiled.unwrap_or_else(|error| {
         Messages::new(false)
-            .error(format_args!("cannot run {}: {error}", compiler().get_program().to_string_lossy()));
+            .error(format_args!("cannot compile by {}: {error}", compiler().get_program().to_string_lossy()));
         super::FAILED
     })
 }
@@ -163,6 +167,28 @@ fn replace_process(command: &mut Command) -> std::io::Result<u8> {
 fn replace_process(command: &mut Command) -> std::io::Result<u8> {
     let status = command.status()?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+/// The sanitizers with which a program cannot call hooks, and the reasons.
+const CONFLICTS: [(&str, &str); 2] = [
+    (
+        "thread",
+        "no function would be traced: ThreadSanitizer has hooks of its own with the names of those of cargo tracer. Add --dormant, or build without ThreadSanitizer",
+    ),
+    (
+        "memory",
+        "MemorySanitizer would report errors that are none: it needs all code of a program to be compiled for it, and the tracer's is not. Build without MemorySanitizer",
+    ),
+];
+
+/// Returns the reason why the program cannot call hooks, if the compiler's arguments request such a sanitizer, alone or
+/// in a list.
+fn conflict(words: &[OsString]) -> Option<&'static str> {
+    let lists = words.iter().filter_map(|word| {
+        word.to_str().and_then(|word| word.trim_start_matches("-Z").strip_prefix("sanitizer="))
+    });
+    let mut requested = lists.flat_map(|list| list.split(','));
+    requested.find_map(|name| CONFLICTS.iter().find(|(of, _)| *of == name).map(|(_, why)| *why))
 }
 
 /// Returns whether the compiler's arguments name this target.
@@ -224,6 +250,20 @@ mod tests {
         link_dynamically(&mut args);
         let linked = "rustc -C target-feature=+avx,-crt-static -Ctarget-feature=-crt-static a+crt-static";
         assert_eq!(args, words(linked));
+    }
+
+    #[test]
+    fn a_sanitizer_that_prevents_hooks_is_found_in_each_form_of_its_argument() {
+        for (line, name) in [
+            ("-Zsanitizer=thread", "ThreadSanitizer"),
+            ("-Z sanitizer=thread", "ThreadSanitizer"),
+            ("-O -Zsanitizer=leak,memory x", "MemorySanitizer"),
+        ] {
+            assert!(conflict(&words(line)).is_some_and(|why| why.contains(name)), "{line}");
+        }
+        for line in ["-Zsanitizer=address", "-C sanitizer", "--crate-name thread", "-Zsanitizer-x=thread"] {
+            assert_eq!(conflict(&words(line)), None, "{line}");
+        }
     }
 
     #[test]

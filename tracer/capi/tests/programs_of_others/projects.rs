@@ -2,12 +2,13 @@
 //! other programs around the compiler and the traced program.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use support::programs::in_part;
 use tempfile::TempDir;
 
 use crate::compiled::{installed, tracemerge};
@@ -36,6 +37,7 @@ const FILES: [(&str, &str); 9] = [
         println!(\"{name}={}\", std::env::var(name).unwrap_or_default());
     }
     println!(\"arguments: {:?}\", std::env::args().skip(1).collect::<Vec<_>>());
+    println!(\"flagged: {}, unwinds: {}\", cfg!(flagged), cfg!(panic = \"unwind\"));
     dep::loud(3);
 }
 #[test]
@@ -105,15 +107,22 @@ impl Project {
 
     fn run_in(&self, directory: &Path, words: &[&str]) -> Ran {
         let traces = TempDir::new_in(self.place.path()).expect("a directory");
-        let mut command = Command::new(self.prefix.join("bin/cargo-tracer"));
-        command.arg("tracer").args(words).current_dir(directory);
-        forget_cargo(&mut command);
-        command.env("TRACER_DIR", traces.path()).env("CARGO_NET_OFFLINE", "true");
-        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        let output = command.output().expect("it runs");
+        let program = self.prefix.join("bin/cargo-tracer");
+        let mut command = self.command(&program, &[&["tracer"], words].concat(), traces.path());
+        let output = command.current_dir(directory).output().expect("it runs");
         let (printed, said) = (text(&output.stdout), text(&output.stderr));
         assert!(output.status.success(), "{words:?}: {said}\n{printed}");
         Ran { calls: calls_in(traces.path()), printed, said }
+    }
+
+    /// Returns a command in the workspace, with the variables of the project and this directory of traces.
+    fn command(&self, program: impl AsRef<OsStr>, words: &[&str], traces: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.args(words).current_dir(&self.root);
+        forget_cargo(&mut command);
+        command.env("TRACER_DIR", traces).env("CARGO_NET_OFFLINE", "true");
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
     }
 
     /// Returns the program that was built last.
@@ -261,6 +270,12 @@ fn a_runner_of_each_form_starts_the_traced_program() {
     project.set(&name, "env -u TRACER_ENABLE");
     let ran = project.run(&["run"]);
     assert!(ran.said.contains("does not pass TRACER_ENABLE on"), "{}", ran.said);
+    assert!(!ran.said.contains("dep::quiet"), "{}", ran.said);
+    project.configure("");
+    project.variables.retain(|(variable, _)| *variable != name);
+    project.set("TRACER_ENABLE", "0");
+    let ran = project.run(&["run"]);
+    assert!(ran.said.contains("TRACER_ENABLE is 0, or no function was called"), "{}", ran.said);
     assert!(!ran.said.contains("dep::quiet"), "{}", ran.said);
 }
 
@@ -412,6 +427,124 @@ fn settings_of_the_workspace_and_of_cargo_do_not_prevent_traces() {
         let words: Vec<&str> = words.iter().map(|word| if *word == "HOST" { HOST } else { word }).collect();
         let ran = project.run(&words);
         assert_eq!(of_program(&ran), all_but(""), "{configuration}: {}", ran.said);
+    }
+}
+
+#[test]
+fn settings_in_any_place_that_cargo_reads_are_those_of_a_traced_build() {
+    let mut project = Project::new("above/plain");
+    // All builds share the tests of the compiler.
+    project.set("CARGO_TARGET_DIR", project.place.path().join("made"));
+    let with_home = project.root.join("with-home");
+    fs::copy(&with_home, project.root.join("../with-home")).expect("a copy");
+    let flags = "rustflags = [\"--cfg\", \"flagged\"]";
+    let runner = format!("[target.{HOST}]\nrunner = {RUNNER}\n");
+    let both = format!("{runner}{flags}\n");
+    let none = format!("{runner}rustflags = [\"-Cnone\"]");
+    let (usual, above, old) = (".cargo/config.toml", "../.cargo/config.toml", ".cargo/config");
+    let aborting = "[profile.dev]\npanic = \"abort\"\n[profile.release]\npanic = \"abort\"";
+    let rows: [(&str, String, Option<(&str, &str)>); 9] = [
+        (usual, format!("[build]\n{flags}"), None),
+        (usual, both.clone(), None),
+        (usual, format!("{runner}[target.'cfg(unix)']\nrustflags = \"--cfg flagged\""), None),
+        (usual, none.clone(), Some(("RUSTFLAGS", "--cfg flagged -Ccodegen-units=4"))),
+        (usual, none, Some(("CARGO_ENCODED_RUSTFLAGS", "--cfg\u{1f}flagged"))),
+        (usual, format!("{both}{aborting}"), None),
+        (above, both.clone(), None),
+        (old, both.clone(), None),
+        ("settings/more.toml", both, None),
+    ];
+    for (path, configuration, variable) in rows {
+        let file = project.root.join(path);
+        write(&file, &configuration);
+        if path.starts_with("settings") {
+            project.configure("include = [\"../settings/more.toml\"]");
+        }
+        let row = format!("{path}: {configuration} {variable:?}");
+        project.variables.truncate(1);
+        project.variables.extend(variable.map(|(name, value)| (name.to_owned(), value.into())));
+        let untraced = project.command("cargo", &["run", "--quiet"], project.place.path());
+        // If hooks are dormant, the runner starts another program, which starts this one.
+        let without_count = |printed: &str| -> Vec<String> {
+            printed.lines().filter(|line| !line.starts_with("runner: ")).map(str::to_owned).collect()
+        };
+        let untraced = text(&{ untraced }.output().expect("it runs").stdout);
+        if path.starts_with("settings") && !untraced.contains("flagged: true") {
+            in_part("included files: this version of Cargo does not read them");
+        } else {
+            assert!(untraced.contains("flagged: true"), "{row}: {untraced}");
+        }
+        for (words, left_out) in [
+            (&["run"][..], ""),
+            (&["run", "--dormant"], ""),
+            (&["run", "--release", "--exclude", "dep::quiet"], "dep::quiet"),
+        ] {
+            let ran = project.run(&[words, &["--show", "nothing"]].concat());
+            assert_eq!(of_program(&ran), all_but(left_out), "{row} {words:?}: {}", ran.said);
+            assert_eq!(
+                without_count(&ran.printed),
+                without_count(&untraced),
+                "{row} {words:?}: {}",
+                ran.said
+            );
+        }
+        fs::remove_file(file).expect("a file");
+    }
+}
+
+#[test]
+fn messages_in_json_are_those_of_cargo_and_name_the_traced_program() {
+    let project = Project::new("plain");
+    let reasons = |printed: &str| -> Vec<String> {
+        let reasons =
+            printed.lines().filter_map(|line| line.strip_prefix("{\"reason\":\"")?.split('"').next());
+        reasons.map(str::to_owned).collect()
+    };
+    let words = ["build", "--message-format", "json"];
+    let untraced = project.command("cargo", &words, project.place.path()).output().expect("it runs");
+    let expected = reasons(&text(&untraced.stdout));
+    assert!(expected.contains(&"compiler-artifact".to_owned()), "{untraced:?}");
+    let printed = project.run(&words).printed;
+    assert_eq!(reasons(&printed), expected, "{printed}");
+    assert_eq!(printed.lines().count(), expected.len(), "{printed}");
+    let program = printed.split("\"executable\":\"").nth(1).and_then(|rest| rest.split('"').next());
+    assert_eq!(program.map(Path::new), Some(&*project.newest_program()), "{printed}");
+    // The lines of the program are behind those of Cargo.
+    let ran = project.run(&["run", "--message-format=json"]);
+    assert_eq!(reasons(&ran.printed), expected, "{}", ran.printed);
+    assert!(ran.printed.contains("\narguments: []\n"), "{}", ran.printed);
+    assert_eq!(of_program(&ran), all_but(""), "{}", ran.said);
+}
+
+#[test]
+fn a_program_with_a_sanitizer_of_rust_is_traced_or_refused() {
+    let mut project = Project::new("plain");
+    // A stable compiler has the flags of nightly ones if this is set.
+    project.set("RUSTC_BOOTSTRAP", "1");
+    project.set("RUSTFLAGS", "");
+    for sanitizer in ["address", "leak"] {
+        project.variables.pop();
+        project.set("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"));
+        for words in [&["run"][..], &["run", "--dormant"]] {
+            let ran = project.run(words);
+            assert_eq!(of_program(&ran), all_but(""), "{sanitizer} {words:?}: {}", ran.said);
+            assert!(!ran.said.contains("Sanitizer"), "{sanitizer} {words:?}: {}", ran.said);
+        }
+    }
+    for (sanitizer, why) in [
+        (
+            "thread",
+            "ThreadSanitizer has hooks of its own with the names of those of cargo tracer. Add --dormant",
+        ),
+        ("memory", "MemorySanitizer would report errors that are none"),
+    ] {
+        project.variables.pop();
+        project.set("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"));
+        let program = project.prefix.join("bin/cargo-tracer");
+        let mut command = project.command(&program, &["tracer", "run"], project.place.path());
+        let output = command.output().expect("it runs");
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{sanitizer}: {said}");
     }
 }
 

@@ -122,10 +122,18 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
         set(format!("profile.{profile}.lto={}", if is_flag { "false" } else { "\"off\"" }));
     }
     let show = if request.command == "run" { request.show.word() } else { "nothing" };
-    let is_line = configuration.value(&["target", host, "runner"]).is_some_and(Value::is_string);
+    let key = ["target", host, "runner"];
+    let is_line = configuration.value(&key).is_some_and(Value::is_string);
     let runner = runner::setting(host, &own, show, is_line);
-    let chained = configuration.runner(host, before)?.filter(|_| !configuration.appends(host, &runner));
-    set(runner);
+    let is_appended = configuration.appends(&key, &runner);
+    let chained = configuration.runner(host, before)?.filter(|_| !is_appended);
+    // Whether Cargo 1.95 appends a list on the command line to that of a file differs from run to run, if the file and the
+    // command line set a profile, too. A variable always replaces the list.
+    let by_variable = !is_appended && configuration.has_list_in_files(&key);
+    let line = by_variable.then(|| runner::line(&own, show));
+    if !by_variable {
+        set(runner);
+    }
     command.args(behind);
     if let Some(words) = chained {
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
@@ -141,8 +149,8 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
         }
         runner::replace(&mut command, name, Some(&own));
     }
-    // Old versions of Cargo would append it to the setting.
-    runner::replace(&mut command, &variable(&["target", host, "runner"]), None);
+    // Old versions of Cargo would append the user's one to the setting.
+    runner::replace(&mut command, &variable(&key), line.as_deref().map(Path::new));
     for (name, is_set) in
         [(wrapper::DEPS, request.deps), (wrapper::DORMANT, request.dormant), (wrapper::LEAF, request.leaf)]
     {

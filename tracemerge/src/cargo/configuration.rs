@@ -135,14 +135,19 @@ impl Configuration {
 
     /// Returns whether Cargo appends the list of a runner on the command line to that of a file, as it did in old
     /// versions, so that the runner of the file starts that of the command line. `setting` is the latter.
-    pub(super) fn appends(&self, host: &str, setting: &str) -> bool {
-        let key = ["target", host, "runner"];
-        let Some(Value::Array(before)) = self.value(&key) else { return false };
-        let mut words = self.words.clone();
+    pub(super) fn appends(&self, key: &[&str], setting: &str) -> bool {
+        let Some(Value::Array(before)) = self.value(key) else { return false };
+        let mut words = if self.has_list_in_files(key) { Vec::new() } else { self.words.clone() };
         words.extend(["--config".into(), setting.into()]);
         let after = settings(&words).ok();
-        let after = after.as_ref().and_then(|after| at(after, &key)?.as_array());
+        let after = after.as_ref().and_then(|after| at(after, key)?.as_array());
         after.is_some_and(|after| after.starts_with(before))
+    }
+
+    /// Returns whether a setting is a list in files, which the command line does not change.
+    pub(super) fn has_list_in_files(&self, key: &[&str]) -> bool {
+        let value = self.value(key);
+        value.is_some_and(Value::is_array) && value == at(&self.of_files, key)
     }
 }
 

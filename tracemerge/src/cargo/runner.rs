@@ -12,6 +12,7 @@ use trace_format::wall::Wall;
 
 use crate::cargo::FAILED;
 use crate::cargo::arguments::ShownView;
+use crate::cargo::configuration::variable;
 use crate::cargo::listed::SECTION_OF_SLEDS;
 use crate::cargo::wrapper;
 use crate::command::preload::preload_if_hooked;
@@ -40,15 +41,20 @@ const REPLACED: &str = "CARGO_TRACER_REPLACED_";
 /// Returns the setting that makes Cargo run the built program through this program, `own`. `is_line` says whether its
 /// words are in one text, as in the user's setting: Cargo refuses a value of another type.
 pub(super) fn setting(host: &str, own: &Path, show: &str, is_line: bool) -> String {
+    let line = line(own, show);
+    let value = if is_line { Value::from(line) } else { Value::from(line.split(' ').collect::<Vec<_>>()) };
+    // A TOML string is a JSON string.
+    format!("target.{host}.runner={value}")
+}
+
+/// Returns the words of that setting, with spaces between them, of which none contains any.
+pub(super) fn line(own: &Path, show: &str) -> String {
     // Cargo splits a text at spaces.
     let is_plain = |path: &&str| !path.contains(|char: char| char.is_whitespace() || char.is_control());
     let own = own.to_str().filter(is_plain).map(str::to_owned);
     // This process runs for longer than Cargo, so this path remains valid for as long as Cargo needs it.
     let own = own.unwrap_or_else(|| format!("/proc/{}/exe", std::process::id()));
-    let words = [&own, "tracer", WORD, show];
-    let value = if is_line { Value::from(words.join(" ")) } else { Value::from(&words[..]) };
-    // A TOML string is a JSON string.
-    format!("target.{host}.runner={value}")
+    [&own, "tracer", WORD, show].join(" ")
 }
 
 /// Gives a variable of Cargo another value, and stores its value for the programs that Cargo runs.
@@ -70,6 +76,9 @@ fn restore_variables(command: &mut Command) {
     }
     for name in ["RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "RUSTDOC"] {
         command.env_remove(name);
+    }
+    if let Some(host) = of_cargo(wrapper::TARGET) {
+        command.env_remove(variable(&["target", &host.to_string_lossy(), "runner"]));
     }
     for (name, value) in variables_with("CARGO_TRACER_") {
         if let Some(replaced) = name.strip_prefix(REPLACED) {

@@ -241,6 +241,13 @@ fn a_runner_of_each_form_starts_the_traced_program() {
         assert!(ran.printed.contains("arguments: [\"x y\"]"), "{form}: {}", ran.printed);
         assert_eq!(of_program(&ran), all_but(""), "{form}");
     }
+    // Cargo 1.95 treats such a list differently from run to run.
+    project.configure(&format!("{}\n[profile.dev]\ndebug = 1", forms[2].1));
+    for _ in 0..6 {
+        let ran = project.run(&["run", "--show", "nothing", "--", "x y"]);
+        assert!(ran.printed.starts_with("runner: 3\n"), "{}", ran.printed);
+        assert_eq!(ran.printed.matches("runner: ").count(), 1, "{}", ran.printed);
+    }
     // A variable names a path relative to the current directory, or a program in `PATH`.
     project.configure(&forms[2].1.replace("./with-home", "none"));
     let name = format!("CARGO_TARGET_{}_RUNNER", HOST.replace('-', "_").to_uppercase());

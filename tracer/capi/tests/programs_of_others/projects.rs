@@ -450,7 +450,8 @@ fn settings_in_any_place_that_cargo_reads_are_those_of_a_traced_build() {
     let none = format!("{runner}rustflags = [\"-Cnone\"]");
     let (usual, above, old) = (".cargo/config.toml", "../.cargo/config.toml", ".cargo/config");
     let aborting = "[profile.dev]\npanic = \"abort\"\n[profile.release]\npanic = \"abort\"";
-    let rows: [(&str, String, Option<(&str, &str)>); 9] = [
+    // The file, its content, and a variable of the environment.
+    let rows = [
         (usual, format!("[build]\n{flags}"), None),
         (usual, both.clone(), None),
         (usual, format!("{runner}[target.'cfg(unix)']\nrustflags = \"--cfg flagged\""), None),

@@ -332,8 +332,12 @@ impl DeadRun {
             }
         }
         place.count_files_in(self.lock.clone());
-        if place.files() > 0 && !rings.iter().any(|ring| has_found_file(ring, self.manifest.run.id, &place)) {
-            place.check_visible().map_err(in_run)?;
+        if let Err(error) = place.check_visible() {
+            let finds_its_file =
+                |ring: &PathBuf| read_file_number(ring, self.manifest.run.id, &place).is_some();
+            if place.files() > 0 && !rings.iter().any(finds_its_file) {
+                return Err(in_run(error));
+            }
         }
         place.finish_drops(self.manifest.run.id, &self.lock);
         Ok((place, tables, rings))
@@ -433,16 +437,6 @@ fn become_recoverer(lock: &Lock, other: BusyPolicy) -> bool {
             std::thread::sleep(Duration::from_millis(10));
         }
         lock.hold(RECOVERY_BYTE).is_ok()
-    })
-}
-
-/// Returns whether a ring has a file that is found.
-fn has_found_file(path: &Path, run: u32, place: &TracePlace) -> bool {
-    let memory = sys::open_own_file(path).and_then(|file| Memory::existing(&file));
-    memory.ok().flatten().is_some_and(|memory| {
-        let (header, tid) = (memory.header(), memory.header().tenancy.tid.load(Ordering::Relaxed));
-        let progress = header.published();
-        progress.inode != 0 && place.find(tid, run, &progress).is_ok_and(|found| found.is_some())
     })
 }
 

@@ -20,7 +20,7 @@ use crate::sys::{self, FileIdentity};
 impl TracePlace {
     /// Opens the file that `progress` names: under its name or, if it was renamed or has not got its own name yet,
     /// under any name in the directory.
-    pub(crate) fn find(
+    pub(in crate::drain) fn find(
         &self,
         tid: u64,
         run: u32,

@@ -34,7 +34,7 @@ pub(crate) fn visible(directory: &Directory, pid: u32) -> Option<PathBuf> {
     if directory.identity.is_none() || sys::directory_identity(&path) == directory.identity {
         return Some(path);
     }
-    let there = Path::new(&format!("/proc/{pid}/root")).join(path.strip_prefix("/").ok()?);
+    let there = sys::path_from_bytes(&[format!("/proc/{pid}/root").as_bytes(), &directory.path].concat());
     (sys::directory_identity(&there) == directory.identity).then_some(there)
 }
 

@@ -608,5 +608,8 @@ fn tests_benches_and_examples_are_traced() {
     let ran = traced(&["run", "--example", "short"], &dep);
     assert!(ran.said.contains("dep::quiet"), "{}", ran.said);
     let ran = traced(&["build", "--benches"], &[]);
-    assert!(ran.said.contains("/target/tracer/") && ran.said.contains("/debug'"), "{}", ran.said);
+    let built: Vec<&str> =
+        ran.said.lines().skip_while(|line| *line != "cargo tracer: built").skip(1).collect();
+    let in_place = |line: &&&str| line.contains("/target/tracer/") && line.contains("/debug/");
+    assert_eq!((built.iter().filter(in_place).count(), built.len()), (3, 3), "{}", ran.said);
 }

@@ -144,7 +144,7 @@ int main(int count, char **arguments) {
         if (fork() == 0) {
             slow_by_what_it_calls(1);
             print_counts();
-            _exit(0);
+            exit(0);
         }
         wait(NULL);
         return 0;

@@ -18,10 +18,10 @@ const MS: u64 = 4000;
 
 /// The spans, by the names of their functions: the times in milliseconds for which a thread was in each, and the time
 /// from its beginning to its end.
-type Spans = BTreeMap<String, (Vec<u64>, u64)>;
+pub(crate) type Spans = BTreeMap<String, (Vec<u64>, u64)>;
 
 /// Makes a trace in which random threads enter and leave spans. Some spans are entered again, by another thread.
-fn made(seed: u64) -> (Place, Spans) {
+pub(crate) fn made(seed: u64) -> (Place, Spans) {
     let (place, spans, _) = made_with_periods(seed);
     (place, spans)
 }

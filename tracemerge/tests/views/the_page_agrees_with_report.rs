@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::spans_may_be_left_on_another_thread::made as left_elsewhere;
 use crate::support::browser::Browser;
 use crate::support::firefox::Firefox;
 use crate::support::programs::{in_part, optional_readers};
-use crate::support::{Everything, Place, answers, everything, header, line, run};
+use crate::support::{Everything, Place, Seeded, answers, everything, header, line, run, whole_file};
 
 /// The lines of the page that have its data.
 fn blocks(page: &str) -> Vec<&str> {
@@ -237,6 +238,76 @@ fn nested_calls() -> Place {
     place
 }
 
+/// Makes the trace of a thread whose guards are dropped in any order.
+fn overlapping_calls(seed: u64) -> Place {
+    let (place, mut random) = (Place::new(), Seeded::new(seed));
+    let (mut open, mut lines, mut ticks, mut begun) = (Vec::new(), String::new(), 0, 0);
+    while begun < 400 || !open.is_empty() {
+        // Two records may have the same ticks.
+        ticks += random.below(3) * 1000;
+        if begun < 400 && open.len() < 12 && random.below(2) == 0 {
+            begun += 1;
+            let function = random.below(6);
+            let call = match random.below(3) {
+                0 => format!("span={begun} app::f{function} at src/main.rs:{function}"),
+                _ => format!("app::g{function} at src/main.rs:{}", 10 + function),
+            };
+            lines += &format!("{ticks:016x}-00000001 > {call}\n");
+            open.push(call);
+        } else if !open.is_empty() {
+            // Most guards are dropped in order.
+            let at =
+                if random.below(3) == 0 { random.below(open.len() as u64) as usize } else { open.len() - 1 };
+            lines += &format!("{ticks:016x}-00000001 < {}\n", open.remove(at));
+        }
+    }
+    place.write("app.trace.1", whole_file(&run(4, 0), 1, "one", lines.as_bytes()));
+    place
+}
+
+#[test]
+fn the_page_has_the_numbers_of_the_report_of_calls_that_overlap() {
+    let made = (1..4).map(overlapping_calls);
+    let places: Vec<Place> = made.chain((1..4).map(|seed| left_elsewhere(seed).0)).collect();
+    for place in &places {
+        let ran = place.merge(["--format", "html", "app"]);
+        assert_eq!(ran.status, Some(0), "{}", ran.err);
+        check_data(&place.text("app.html"));
+    }
+    if crate::support::programs::installed_programs(["chromium"]).is_empty() {
+        return;
+    }
+    let mut browser = Browser::start(&places[0]);
+    for place in &places {
+        browser.open(&place.path("app.html"));
+        let whole = shown(&mut browser);
+        assert_eq!(whole, reported(place, &[]));
+        let open =
+            browser.value("trace.lanes.some(lane => lane.flags.some(flags => (flags & OPEN_CALL) !== 0))");
+        assert_eq!(open, json!(false), "another thread has left the call");
+        let overlap = browser.value("trace.lanes.some(lane => lane.early.size > 0)");
+        assert_eq!(overlap, json!(true));
+        browser.press("3");
+        let own: u64 = whole.values().flatten().map(|numbers| numbers[2]).sum();
+        assert_eq!(browser.value("flames.root.total"), json!(own));
+        browser.press("1");
+        for (from, to) in [(3, 9), (0, 5), (5, 10)] {
+            let period = browser.value(&format!(
+                "(() => {{ const at = part => Math.round(trace.first + (trace.last - trace.first) * part / 10);
+                view.selection = [at({from}), at({to})]; selectionChanged(); return view.selection; }})()"
+            ));
+            let (from, to) = (period[0].as_u64().unwrap(), period[1].as_u64().unwrap());
+            browser.wait_for("document.getElementById('counted').textContent.includes('selected')");
+            let seconds = |ns: u64| format!("{}.{:09}s", ns / 1_000_000_000, ns % 1_000_000_000);
+            let selection = ["--since", &seconds(from), "--until", &seconds(to + 1)];
+            assert_eq!(shown(&mut browser), reported(place, &selection), "{selection:?}");
+        }
+        browser.press("Escape");
+    }
+    let errors = browser.events_of("Runtime.exceptionThrown");
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
 #[test]
 fn a_selected_period_has_the_numbers_of_the_report_of_that_period() {
     let place = nested_calls();
@@ -441,6 +512,24 @@ fn two_periods_are_compared_and_the_call_tree_has_all_calls() {
     browser.click("#tree tbody tr");
     browser.wait_for(&format!("{rows_in_page} > {outermost}"));
     browser.press("1");
+
+    // The page of another version is refused.
+    let text = place.text("app.html");
+    let refused = browser.value(&format!(
+        "(async () => {{
+            const columns = JSON.parse('[' + {}.slice('<script>block('.length, -')</script>'.length) + ']');
+            const head = new TextDecoder().decode(await inflate(columns[1])).replace('\"version\":2', '\"version\":1');
+            const packed = new Blob([head]).stream().pipeThrough(new CompressionStream('deflate-raw'));
+            const bytes = new Uint8Array(await new Response(packed).arrayBuffer());
+            columns[1] = btoa(String.fromCharCode(...bytes));
+            await compareWithPage(new File(['<script>block(' + JSON.stringify(columns).slice(1, -1) + ')</script>'], 'old.html'));
+            return byId('before').textContent;
+        }})()",
+        json!(blocks(&text)[0])
+    ));
+    let message =
+        "old.html cannot be compared: another version of tracemerge has made it; make it again with this one";
+    assert_eq!(refused, json!(message));
 
     // The button ends the comparison, and begins another one.
     browser.click("#compare");

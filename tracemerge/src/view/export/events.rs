@@ -180,8 +180,8 @@ pub(crate) struct EndedCall {
     pub function: FunctionId,
     /// The time at which it was entered, in nanoseconds of steady time.
     #[cfg_attr(
-        not(feature = "parquet"),
-        expect(dead_code, reason = "only data sets look for the call by it")
+        not(any(feature = "html", feature = "parquet")),
+        expect(dead_code, reason = "only pages and data sets look for the call by it")
     )]
     pub entered: u64,
     /// Whether the call has a leave record.

@@ -20,6 +20,8 @@ pub(super) const RECORDS: usize = 1 << 16;
 const MAX_BYTES: usize = 16 << 20;
 /// The least number of texts of a template whose numbers may be written as changes.
 const MIN_CHANGES: usize = 8;
+/// The version of the blocks: a page compares itself with pages that have the same one. It is also in `decode.js`.
+const VERSION: u32 = 2;
 /// The level of compression: a higher one gains nothing.
 const LEVEL: u32 = 6;
 
@@ -27,7 +29,8 @@ const LEVEL: u32 = 6;
 pub(super) mod code {
     /// The innermost call ends by its leave record.
     pub(crate) const LEAVE: u64 = 0;
-    /// Calls end in any other way.
+    /// Calls end in any other way: flags, the number of calls, and for each one, the innermost first, the number of
+    /// calls inside it that go on, and whether it has a leave record.
     pub(crate) const END: u64 = 1;
     /// A wait for the tracer: its begin and its end, relative to the record.
     pub(crate) const WAIT: u64 = 2;
@@ -130,7 +133,7 @@ impl Block {
         // Writing to memory does not fail.
         let _ = write!(
             head,
-            "{{\"records\":{},\"ticks\":\"{}\",\"time\":{},\"rate\":{rate:?},\"wall\":\"{}\"",
+            "{{\"version\":{VERSION},\"records\":{},\"ticks\":\"{}\",\"time\":{},\"rate\":{rate:?},\"wall\":\"{}\"",
             self.moments.len(),
             first.ticks,
             first.time,

@@ -6,6 +6,8 @@
 // messages.
 "use strict";
 
+/// The version of the blocks, which is also in `columns.rs`.
+const VERSION = 2;
 /// The least number of texts of a template whose numbers may be written as changes.
 const MIN_CHANGES = 8;
 /// The kinds of times in which a thread waited for a notification, and for a lock.
@@ -121,6 +123,7 @@ function newLane([name, tid, process]) {
     depth: new Uint32Array(64),
     flags: new Uint8Array(64),
     open: [],
+    early: new Map(),
     locks: [],
     waits: { begin: [], end: [], total: [0] },
     waited: new Map(),
@@ -160,21 +163,27 @@ function enter(lane, entry, time) {
   lane.start[call] = time;
   lane.end[call] = Infinity;
   lane.entry[call] = entry;
-  lane.depth[call] = lane.open.length;
+  // Inside the innermost call, even if one around that has ended.
+  lane.depth[call] = lane.open.length === 0 ? 0 : lane.depth[lane.open[lane.open.length - 1]] + 1;
   lane.flags[call] = 0;
   lane.open.push(call);
 }
 
-function leave(lane, time, flags) {
-  const call = lane.open.pop();
-  if (call === undefined) return call;
+/// Ends the open call at a place, counted from the innermost one. If those inside it go on, notes which of them is the
+/// innermost, the first call that is entered later, and how many calls ended like that before.
+function leave(lane, time, flags, place) {
+  const [call] = place === 0 ? [lane.open.pop()] : lane.open.splice(-1 - place, 1);
+  if (call === undefined) return;
+  if (place > 0) {
+    const inner = lane.open[lane.open.length - 1];
+    lane.early.set(call, { inner, later: lane.count, rank: lane.early.size });
+  }
   lane.end[call] = time;
   lane.flags[call] = flags;
   if (lane.waits.end.length > 0) {
     const waited = waitedBetween(lane.waits, lane.start[call], time);
     if (waited > 0) lane.waited.set(call, waited);
   }
-  return call;
 }
 
 /// Adds a message, for which there is room among all messages.
@@ -194,11 +203,9 @@ function leaveSeveral(lane, time, more) {
   const isOpen = (bits & 1) !== 0;
   for (let number = 0; number < count; number++) {
     const packed = more.next(),
-      hasLeave = packed % 2 === 1,
-      named = Math.floor(packed / 2);
+      hasLeave = packed % 2 === 1;
     const flags = (hasLeave ? (bits & ~1) << 1 : CUT) | (isOpen ? OPEN : 0);
-    const call = leave(lane, time, flags);
-    if (named > 0 && call !== undefined) lane.entry[call] = named - 1;
+    leave(lane, time, flags, Math.floor(packed / 2));
   }
 }
 
@@ -305,6 +312,7 @@ function readBlock([
   fields,
 ]) {
   const facts = JSON.parse(utf8.decode(head));
+  if (facts.version !== VERSION) throw new Error("another version of tracemerge has made it; make it again with this one");
   for (const [kind, text, ...about] of facts.entries) {
     if (dictionary.length === areFunctions.length) areFunctions = cut(areFunctions, 2 * dictionary.length);
     areFunctions[dictionary.length] = kind === "f" ? 1 : 0;
@@ -338,7 +346,7 @@ function readBlock([
       const entry = code - FIRST;
       if (areFunctions[entry] === 1) enter(lane, entry, time);
       else addMessage(number, lane, entry, time);
-    } else if (code === LEAVE) leave(lane, time, 0);
+    } else if (code === LEAVE) leave(lane, time, 0, 0);
     else if (code === END) leaveSeveral(lane, time, moreReader);
     else if (code === WAIT) wait(lane, time, moreReader);
     else if (code === STALL) lane.stalls.push([time - moreReader.next(), time]);
@@ -377,6 +385,7 @@ function finish({ lasts, notes }) {
     flags: give(cut(lane.flags, lane.count)),
     waits: lane.waits,
     waited: lane.waited,
+    early: lane.early,
     stalls: lane.stalls,
     locks: lane.locks.sort((a, b) => a.begin - b.begin),
     messages: give(cut(lane.messages, lane.messageCount)),

@@ -64,21 +64,16 @@ function nameOfPath(path) {
 /// Sums the calls of the selection by their paths.
 function callPaths(lanes, from, to) {
   const make = (entry, around) => ({ entry, around, own: 0, total: 0, calls: 0, inside: new Map() });
-  const root = make(null, null),
-    depths = [];
-  let at = root;
-  const step = (_, __, ___, own, waiting) => {
-    at.own += flames.withoutWaiting ? own - waiting : own;
-    at.calls++;
-    at = at.around;
-    depths.pop();
+  const root = make(null, null);
+  const take = (_, __, ___, own, waiting, ____, path) => {
+    path.own += flames.withoutWaiting ? own - waiting : own;
+    path.calls++;
   };
-  eachCall(lanes, from, to, step, (lane, call) => {
+  eachCall(lanes, from, to, take, (lane, call, around = root) => {
     const entry = lane.entry[call];
-    let path = at.inside.get(entry);
-    if (path === undefined) at.inside.set(entry, (path = make(entry, at)));
-    at = path;
-    depths.push(entry);
+    let path = around.inside.get(entry);
+    if (path === undefined) around.inside.set(entry, (path = make(entry, around)));
+    return path;
   });
   // A path comes behind those around it.
   const all = [root];

@@ -86,8 +86,8 @@ pub(super) struct HtmlFormat {
 /// A thread.
 struct Lane {
     wall: ClockReader,
-    /// The functions of the open calls.
-    open: Vec<FunctionId>,
+    /// The functions of the open calls, and the times at which they were entered.
+    open: Vec<(FunctionId, u64)>,
     /// The end of the last wait for the tracer.
     waited_until: u64,
     /// The wait for a lock or a notification in which the thread is.
@@ -241,19 +241,25 @@ impl HtmlFormat {
         self.templates.len() < most && self.template_bytes < MAX_TEMPLATE_BYTES
     }
 
+    /// Adds the end of calls, the innermost first. `left` has the flags of the leave record if the thread has one.
     fn end(&mut self, event: &Event<'_>, ended: &[EndedCall], left: Option<Flags>, inventory: &Inventory) {
         let open = &mut self.lane(event.thread, inventory).open;
+        // A call that outlives those around it stays, so the ended one is not always the innermost.
+        let mut place_of = |call: &EndedCall| {
+            let at = open.iter().rposition(|open| *open == (call.function, call.entered))?;
+            open.remove(at);
+            Some((open.len() - at) as u64)
+        };
+        let ended: Vec<(u64, bool)> =
+            ended.iter().filter_map(|call| Some((place_of(call)?, call.has_leave_record))).collect();
         let flags = left.unwrap_or(Flags::NONE);
-        if let ([call], Some(Flags::NONE), Some(function)) = (ended, left, open.last()) {
-            if call.has_leave_record && call.function == *function {
-                open.pop();
-                return self.put(event, code::LEAVE, inventory);
-            }
+        if ended == [(0, true)] && flags == Flags::NONE {
+            return self.put(event, code::LEAVE, inventory);
         }
-        let entered: Vec<FunctionId> = ended.iter().filter_map(|_| open.pop()).collect();
         self.put(event, code::END, inventory);
         let bits = [
-            left.is_none(),
+            // Another thread may have left the call.
+            left.is_none() && ended.iter().all(|(_, has_leave_record)| !has_leave_record),
             flags.has(Flags::UNWINDING),
             flags.has(Flags::ENDED),
             flags.has(Flags::CANCELLED),
@@ -261,10 +267,8 @@ impl HtmlFormat {
         let flags = (0..).zip(bits).map(|(bit, is_set)| u64::from(is_set) << bit).sum();
         put_varint(flags, &mut self.block.more);
         put_varint(ended.len() as u64, &mut self.block.more);
-        for (call, entered) in ended.iter().zip(entered) {
-            let is_known = call.function == entered;
-            let named = if is_known { 0 } else { u64::from(self.function(call.function, inventory)) + 1 };
-            put_varint(named << 1 | u64::from(call.has_leave_record), &mut self.block.more);
+        for (place, has_leave_record) in ended {
+            put_varint(place << 1 | u64::from(has_leave_record), &mut self.block.more);
         }
     }
 
@@ -421,7 +425,7 @@ impl EventFormat for HtmlFormat {
                 let function = call_info.called.function;
                 let entry = self.function(function, inventory);
                 self.put(event, code::FIRST + u64::from(entry), inventory);
-                self.lanes[event.thread].open.push(function);
+                self.lanes[event.thread].open.push((function, event.time));
                 self.calls_changed(event);
             }
             EventContent::Leave(told, ended) => {

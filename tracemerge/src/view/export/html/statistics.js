@@ -97,49 +97,74 @@ function lastSignOfLife(process, until) {
 
 /// Calls `take` for each call of the lanes that was entered in a period, when it ends: with the lane, the
 /// call, its time and its time without the calls inside it, the parts of the latter that the thread was
-/// waiting, and whether it was made inside another call of its function. `open` is called when it begins.
+/// waiting, whether it was made inside another call of its function, and the value of `open`. `open` is called
+/// when a call begins: with the lane, the call, and its own value for the call around it.
 /// Calls that end later are counted until the last sign of life in the period.
 function eachCall(lanes, from, until, take, open = () => {}) {
   const lasts = trace.lasts.map((_, process) => lastSignOfLife(process, until));
   const openCalls = new Uint32Array(trace.dictionary.length);
+  const covered = (of, from, to) =>
+    of === null || of.begin.length === 0 || to <= from ? 0 : coveredBefore(of, to) - coveredBefore(of, from);
   for (const lane of lanes) {
-    const off = offTimes(lane),
+    const off = offTimes(lane)?.[WAITING] ?? null,
       last = lasts[lane.process],
       stack = [];
-    const endInnermost = () => {
-      const { call, inside, offInside } = stack.pop();
-      const start = lane.start[call],
+    // The open calls that end before calls inside them.
+    const early = new Set();
+    const worked = (from, to) => to - from - covered(lane.waits, from, to);
+    const endAt = place => {
+      const of = place === stack.length - 1 ? stack.pop() : stack.splice(place, 1)[0],
+        around = stack[place - 1],
+        outliving = stack[place];
+      const { call, counted } = of,
+        start = lane.start[call],
         isCut = lane.end[call] > until;
       const end = isCut ? Math.max(start, last) : lane.end[call];
-      const waited = !isCut
-        ? (lane.waited.get(call) ?? 0)
-        : lane.waits.begin.length === 0
-          ? 0
-          : coveredBefore(lane.waits, end) - coveredBefore(lane.waits, start);
-      const total = end - start - waited,
-        own = Math.max(0, total - inside);
-      let waiting = 0;
-      const around = stack[stack.length - 1];
-      if (off !== null) {
-        const between = kind => coveredBefore(off[kind], end) - coveredBefore(off[kind], start);
-        const all = between(WAITING);
-        waiting = Math.min(own, Math.max(0, all - offInside));
-        if (around !== undefined) around.offInside += all;
+      // The time until now of a call that goes on is that of a call inside this one.
+      if (outliving !== undefined) {
+        of.inside += worked(outliving.counted, end);
+        of.offInside += covered(off, outliving.counted, end);
+        outliving.counted = end;
       }
-      if (around !== undefined) around.inside += total;
+      const total = isCut ? worked(start, end) : end - start - (lane.waited.get(call) ?? 0);
+      const own = Math.max(0, total - of.inside),
+        all = covered(off, start, end);
+      if (around !== undefined) {
+        around.inside += total - worked(start, counted);
+        around.offInside += all - covered(off, start, counted);
+      }
+      const waiting = Math.min(own, Math.max(0, all - of.offInside));
       const entry = lane.entry[call];
       openCalls[entry]--;
-      take(lane, call, total, own, waiting, openCalls[entry] > 0);
+      take(lane, call, total, own, waiting, openCalls[entry] > 0, of.value);
+    };
+    // Returns the one of the open calls that ends first, if it had ended when a call began at a depth.
+    const nextEnded = (depth, call) => {
+      const innermost = stack[stack.length - 1];
+      let next,
+        nextRank = Infinity;
+      for (const other of early) {
+        const { inner, later, rank } = lane.early.get(other.call);
+        if (inner === innermost.call && later <= call && rank < nextRank) [next, nextRank] = [other, rank];
+      }
+      return next ?? (innermost !== undefined && lane.depth[innermost.call] >= depth ? innermost : undefined);
+    };
+    const endBefore = (depth, call) => {
+      for (let next; (next = nextEnded(depth, call)) !== undefined;) {
+        early.delete(next);
+        endAt(stack.lastIndexOf(next));
+      }
     };
     const first = countBelow(lane.start, from),
       behind = countBelow(lane.start, until + 0.5);
     for (let call = first; call < behind; call++) {
-      while (stack.length > 0 && lane.depth[stack[stack.length - 1].call] >= lane.depth[call]) endInnermost();
-      stack.push({ call, inside: 0, offInside: 0 });
+      endBefore(lane.depth[call], call);
       openCalls[lane.entry[call]]++;
-      open(lane, call);
+      const value = open(lane, call, stack[stack.length - 1]?.value);
+      stack.push({ call, inside: 0, offInside: 0, counted: lane.start[call], value });
+      if (lane.early.has(call) && lane.end[call] <= until) early.add(stack[stack.length - 1]);
     }
-    while (stack.length > 0) endInnermost();
+    endBefore(0, Infinity);
   }
 }
 

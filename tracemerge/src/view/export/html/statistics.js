@@ -104,36 +104,38 @@ function eachCall(lanes, from, until, take, open = () => {}) {
   const lasts = trace.lasts.map((_, process) => lastSignOfLife(process, until));
   const openCalls = new Uint32Array(trace.dictionary.length);
   const covered = (of, from, to) =>
-    of === null || of.begin.length === 0 || to <= from ? 0 : coveredBefore(of, to) - coveredBefore(of, from);
+    of.begin.length === 0 || to <= from ? 0 : coveredBefore(of, to) - coveredBefore(of, from);
   for (const lane of lanes) {
     const off = offTimes(lane)?.[WAITING] ?? null,
       last = lasts[lane.process],
       stack = [];
     // The open calls that end before calls inside them.
     const early = new Set();
-    const worked = (from, to) => to - from - covered(lane.waits, from, to);
+    const worked = (from, to) => (to <= from ? 0 : to - from - covered(lane.waits, from, to));
     const endAt = place => {
-      const of = place === stack.length - 1 ? stack.pop() : stack.splice(place, 1)[0],
-        around = stack[place - 1],
-        outliving = stack[place];
+      const isInnermost = place === stack.length - 1;
+      const of = isInnermost ? stack.pop() : stack.splice(place, 1)[0];
       const { call, counted } = of,
         start = lane.start[call],
         isCut = lane.end[call] > until;
       const end = isCut ? Math.max(start, last) : lane.end[call];
-      // The time until now of a call that goes on is that of a call inside this one.
-      if (outliving !== undefined) {
-        of.inside += worked(outliving.counted, end);
-        of.offInside += covered(off, outliving.counted, end);
-        outliving.counted = end;
+      if (!isInnermost) {
+        // The time until now of the call inside, which goes on, is that of a call inside this one.
+        const inner = stack[place];
+        of.inside += worked(inner.counted, end);
+        if (off !== null) of.offInside += covered(off, inner.counted, end);
+        inner.counted = end;
       }
       const total = isCut ? worked(start, end) : end - start - (lane.waited.get(call) ?? 0);
       const own = Math.max(0, total - of.inside),
-        all = covered(off, start, end);
-      if (around !== undefined) {
-        around.inside += total - worked(start, counted);
-        around.offInside += all - covered(off, start, counted);
+        around = place > 0 ? stack[place - 1] : undefined;
+      let waiting = 0;
+      if (off !== null) {
+        const all = covered(off, start, end);
+        waiting = Math.min(own, Math.max(0, all - of.offInside));
+        if (around !== undefined) around.offInside += all - covered(off, start, counted);
       }
-      const waiting = Math.min(own, Math.max(0, all - of.offInside));
+      if (around !== undefined) around.inside += total - worked(start, counted);
       const entry = lane.entry[call];
       openCalls[entry]--;
       take(lane, call, total, own, waiting, openCalls[entry] > 0, of.value);
@@ -150,6 +152,10 @@ function eachCall(lanes, from, until, take, open = () => {}) {
       return next ?? (innermost !== undefined && lane.depth[innermost.call] >= depth ? innermost : undefined);
     };
     const endBefore = (depth, call) => {
+      if (early.size === 0) {
+        while (stack.length > 0 && lane.depth[stack[stack.length - 1].call] >= depth) endAt(stack.length - 1);
+        return;
+      }
       for (let next; (next = nextEnded(depth, call)) !== undefined;) {
         early.delete(next);
         endAt(stack.lastIndexOf(next));
@@ -160,9 +166,10 @@ function eachCall(lanes, from, until, take, open = () => {}) {
     for (let call = first; call < behind; call++) {
       endBefore(lane.depth[call], call);
       openCalls[lane.entry[call]]++;
-      const value = open(lane, call, stack[stack.length - 1]?.value);
-      stack.push({ call, inside: 0, offInside: 0, counted: lane.start[call], value });
-      if (lane.early.has(call) && lane.end[call] <= until) early.add(stack[stack.length - 1]);
+      const around = stack.length > 0 ? stack[stack.length - 1].value : undefined;
+      const begun = { call, inside: 0, offInside: 0, counted: lane.start[call], value: open(lane, call, around) };
+      stack.push(begun);
+      if (lane.early.has(call) && lane.end[call] <= until) early.add(begun);
     }
     endBefore(0, Infinity);
   }

@@ -190,7 +190,7 @@ mod tests {
             let directories = directories.into_iter().map(directory).collect();
             let manifest = Manifest { run, directories, name, encoding };
             let bytes = manifest.write();
-            for cut in 0..bytes.len() {
+            for cut in (0..bytes.len()).step_by(if cfg!(miri) { 97 } else { 1 }) {
                 prop_assert!(Manifest::parse(&bytes[..cut]).is_err());
             }
             prop_assert_eq!(Manifest::parse(&bytes), Ok(manifest));

@@ -243,9 +243,9 @@ fn a_run_line_has_a_checksum_from_version_2_on() {
 #[test]
 fn a_run_line_with_one_flipped_bit_is_rejected() {
     let payload = written(&Meta::Run(some_run(2)));
-    for (at, bit) in (0..payload.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+    for bit in (0..8 * payload.len()).step_by(if cfg!(miri) { 29 } else { 1 }) {
         let mut changed = payload.clone();
-        changed[at] ^= 1 << bit;
+        changed[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(Meta::parse(&changed), None, "{}", String::from_utf8_lossy(&changed));
     }
 }

@@ -191,7 +191,7 @@ mod tests {
         for end in 0..0x98 + 240 + 3 * 40 {
             assert_eq!(Headers::parse(&whole[..end]), None, "{end}");
         }
-        for at in 0..whole.len() {
+        for at in (0..whole.len()).step_by(if cfg!(miri) { 41 } else { 1 }) {
             for value in [0, 0x7f, 0x80, 0xff] {
                 let mut damaged = whole.clone();
                 damaged[at] = value;

@@ -105,13 +105,22 @@ fn calm() -> TrialPlan {
     TrialPlan::new(seed.expect("there is one"))
 }
 
-/// Changes the first of the trace files, line by line.
+/// Returns whether a line is that of a message.
+fn is_message(line: &[u8]) -> bool {
+    line.windows(3).any(|three| three == b" : ")
+}
+
+/// Changes the trace file with the most messages, line by line.
 fn change(traces: &Path, change: &dyn Fn(&mut Vec<Vec<u8>>)) {
     let files = support::names(traces);
     let is_trace = |path: &&std::path::PathBuf| path.to_string_lossy().contains(".trace.");
-    let path = files.iter().find(is_trace).expect("a trace file");
-    let bytes = std::fs::read(path).expect("a file");
-    let mut lines: Vec<Vec<u8>> = bytes.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+    let lines_of = |path: &std::path::PathBuf| -> Vec<Vec<u8>> {
+        let bytes = std::fs::read(path).expect("a file");
+        bytes.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect()
+    };
+    let all = files.iter().filter(is_trace).map(|path| (path, lines_of(path)));
+    let messages = |lines: &[Vec<u8>]| lines.iter().filter(|line| is_message(line)).count();
+    let (path, mut lines) = all.max_by_key(|(_, lines)| messages(lines)).expect("a trace file");
     change(&mut lines);
     std::fs::write(path, lines.concat()).expect("a file");
 }
@@ -126,8 +135,10 @@ fn the_oracle_notices_one_wrong_record() {
         }
         outcome.wrong.join("\n")
     };
-    let is_message = |line: &Vec<u8>| line.windows(3).any(|three| three == b" : ");
-    let message = |lines: &[Vec<u8>]| 5 + lines[5..].iter().position(is_message).expect("a message");
+    let message_from = |lines: &[Vec<u8>], at: usize| {
+        at + lines[at..].iter().position(|line| is_message(line)).expect("a message")
+    };
+    let message = |lines: &[Vec<u8>]| message_from(lines, 5);
     let says = |edit: &dyn Fn(&mut Vec<Vec<u8>>), words: &[&str]| {
         let said = verdict(edit);
         assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
@@ -141,7 +152,7 @@ fn the_oracle_notices_one_wrong_record() {
     says(&doubled, &["there are too many", "stands before"]);
     let swapped = |lines: &mut Vec<Vec<u8>>| {
         let at = message(lines);
-        let next = at + 1 + lines[at + 1..].iter().position(is_message).expect("another");
+        let next = message_from(lines, at + 1);
         let (first, second) = (lines[at][16..].to_vec(), lines[next][16..].to_vec());
         lines[at].splice(16.., second);
         lines[next].splice(16.., first);

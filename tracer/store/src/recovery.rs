@@ -20,9 +20,7 @@ use std::time::Duration;
 use trace_format::file::Encoding;
 use trace_format::life::{self, LIFE_BYTE, Looks, RECOVERY_BYTE, RingFiles};
 use trace_format::line::Ticks;
-use trace_format::manifest::{
-    FILE_NAME as MANIFEST_NAME, Manifest, ManifestError, RING_PREFIX, UNFINISHED_SUFFIX,
-};
+use trace_format::manifest::{FILE_NAME as MANIFEST_NAME, Manifest, ManifestError, RING_PREFIX};
 use trace_format::meta::{Cause, EndReason, Ended, RingPlace, Run};
 use trace_format::ring::{RingError, State};
 
@@ -171,9 +169,10 @@ fn recover_in(
     let (mut runs, mut unknown) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        let is_unfinished = path.as_os_str().as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes());
         // If the directory could not be renamed, its manifest was removed.
-        if is_unfinished || (sys::OPEN_FILES_KEEP_NAMES && !path.join(MANIFEST_NAME).exists()) {
+        if run_directory::is_unfinished(&path)
+            || (sys::OPEN_FILES_KEEP_NAMES && !path.join(MANIFEST_NAME).exists())
+        {
             remove_unfinished(&path);
             continue;
         }

@@ -104,7 +104,11 @@ impl RunDirectory {
             match RunDirectory::fill(&unfinished, directory_settings, sites, former) {
                 Ok(Parts { life: (lock, life), table, used, manifest }) => {
                     let made = Identities::of(&unfinished);
-                    std::fs::rename(&unfinished, &path).map_err(|e| named(e, &path))?;
+                    if let Err(e) = std::fs::rename(&unfinished, &path) {
+                        // Without the lock, other processes would take it for a dead run.
+                        let _ = remove(&unfinished);
+                        return Err(named(e, &path));
+                    }
                     let rings = Vec::new();
                     return Ok(RunDirectory { path, life, lock, table, used, manifest, rings, made });
                 }
@@ -294,6 +298,13 @@ pub fn name(pid: u32, run: u32) -> String {
     format!("{pid}-{run:08x}")
 }
 
+/// Returns whether a directory has the name of a run's directory that is being made or removed. No record is only there:
+/// the run has none yet, or all are in its files.
+#[must_use]
+pub fn is_unfinished(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes())
+}
+
 /// Returns whether making a directory failed because a recoverer took it for the unfinished directory of a killed
 /// process: before it had its life file, or before that was locked.
 fn was_removed_by_recoverer(error: &io::Error) -> bool {
@@ -309,7 +320,7 @@ fn was_removed_by_recoverer(error: &io::Error) -> bool {
 pub fn remove(path: &Path) -> io::Result<()> {
     let named = |e: io::Error, path: &Path| io::Error::new(e.kind(), format!("cannot remove {path:?}: {e}"));
     let mut nameless = path.as_os_str().to_owned();
-    if !nameless.as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes()) {
+    if !is_unfinished(path) {
         nameless.push(UNFINISHED_SUFFIX);
         match std::fs::rename(path, &nameless) {
             // A file in it is open. A directory without a manifest is recognized as one to be removed.

@@ -201,14 +201,15 @@ fn file_at(blocks: &[Vec<u64>]) -> Vec<u8> {
 proptest! {
     #[test]
     fn nothing_is_found_after_the_last_ticks_even_if_ticks_go_back(
-        blocks in prop::collection::vec(prop::collection::vec(0..30u64, 0..4), 1..9)
+        blocks in prop::collection::vec(prop::collection::vec(0..30u64, 0..4), 1..if cfg!(miri) { 3 } else { 9 })
     ) {
         let file = file_at(&blocks);
         let raw = Raw::parse(&file).unwrap();
         let all = blocks.concat();
         prop_assert_eq!(raw.last().is_some(), !all.is_empty());
         let last = raw.last().map_or(0, |last| last.0);
-        prop_assert!((last + 1..32).all(|ticks| raw.position(Ticks(ticks)) == file.len()), "behind {}", last);
+        let mut later = (last + 1..32).step_by(if cfg!(miri) { 16 } else { 1 });
+        prop_assert!(later.all(|ticks| raw.position(Ticks(ticks)) == file.len()), "behind {}", last);
         prop_assert!(all.is_empty() || all.contains(&last));
         if all.is_sorted() {
             prop_assert_eq!(last, all.last().copied().unwrap_or(0));
@@ -330,7 +331,7 @@ fn first_and_last_ticks_and_positions_by_time_are_found() {
 
 #[test]
 fn incomplete_messages_and_records_are_detected() {
-    let message = |flags| (1, Act::Message(40_000, flags));
+    let message = |flags| (1, Act::Message(if cfg!(miri) { 5000 } else { 40_000 }, flags));
     let pieces = [message(Flags::MORE), message(Flags::MORE.with(Flags::CONT)), message(Flags::CONT)];
     for open in 1..3 {
         let acts = [&[(1, Act::Captured(3))], &pieces[..open]].concat();

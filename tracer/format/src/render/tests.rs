@@ -42,7 +42,7 @@ fn renderer() -> Renderer {
 proptest! {
     #[test]
     fn lines_agree_with_a_naive_renderer_at_any_window_boundaries(
-        texts in prop::collection::vec((0u64..3, "([a-z ]{0,40}|[ -~]{0,40}|[a-z]{600,700}|.{0,5})"), 0..200)
+        texts in prop::collection::vec((0u64..3, "([a-z ]{0,40}|[ -~]{0,40}|[a-z]{600,700}|.{0,5})"), 0..if cfg!(miri) { 10 } else { 200 })
     ) {
         let mut ticks = 0;
         let mut expected = Vec::new();

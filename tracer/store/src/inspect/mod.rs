@@ -28,7 +28,9 @@ use crate::memory::{HeaderCopy, Memory};
 use crate::modules::StoredModules;
 use crate::reading::read_at_most;
 use crate::recovery::unknown_manifest;
-use crate::run_directory::{StoredTables, name, open_table, read_manifest, read_plans, ring_paths};
+use crate::run_directory::{
+    StoredTables, is_unfinished, name, open_table, read_manifest, read_plans, ring_paths,
+};
 use crate::sys;
 
 /// The greatest number of times that a ring is read, if it changes meanwhile.
@@ -134,13 +136,13 @@ pub fn read_clocks(boot: &[u8]) -> Option<Meta> {
 }
 
 /// Finds the runs of this user in `directories` whose manifests `wanted` accepts, living or dead. Skips other users'
-/// directories, everything that is not a run, and runs of unknown versions.
+/// directories, directories that are being made or removed, everything that is not a run, and runs of unknown versions.
 pub fn runs(directories: &[PathBuf], wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
     let user = sys::effective_user();
     let own = directories.iter().filter(|directory| sys::is_private_directory(directory));
     let entries = own.filter_map(|directory| std::fs::read_dir(directory).ok()).flatten().flatten();
     let run = |directory: PathBuf| {
-        sys::is_private_directory(&directory).then_some(())?;
+        (!is_unfinished(&directory) && sys::is_private_directory(&directory)).then_some(())?;
         let manifest = read_manifest(&directory, user)?.ok().filter(&wanted)?;
         Some(RunInMemory { manifest, directory, user })
     };
@@ -179,7 +181,7 @@ pub fn find_other_users_runs(
             }
             let Some(entry) = entries.next() else { return false };
             let Ok(directory) = entry.map(|entry| entry.path()) else { return true };
-            if sys::private_directory_of(&directory) != Some(*user) {
+            if is_unfinished(&directory) || sys::private_directory_of(&directory) != Some(*user) {
                 return true;
             }
             match read_manifest(&directory, *user) {

@@ -14,7 +14,7 @@ fn forbidden_system_calls_lose_neither_the_program_nor_a_record() {
         traced.assert_whole();
         let said = traced.stderr();
         assert_eq!(said.lines().count(), 1, "{action}: {said}");
-        assert!(said.contains("shares the program's descriptors"), "{action}: {said}");
+        assert!(said.contains("cannot have file descriptors of its own"), "{action}: {said}");
     }
 }
 

@@ -57,7 +57,7 @@ pub fn wake() {
                 Ok(sleds) => {
                     if let Err(error) = patch(&sleds) {
                         foreign::say(format_args!(
-                            "cannot wake the hooks of {:?}: {error}; its functions are not traced",
+                            "cannot wake the dormant hooks of {:?}: {error}; its functions are not traced",
                             module.path
                         ));
                     }

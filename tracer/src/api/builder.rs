@@ -16,7 +16,7 @@ use crate::user::filter::Filter;
 /// The environment overrides every setting, so that the user who runs the program has the last word; see the table in
 /// the crate's documentation.
 #[derive(Clone, Debug)]
-#[must_use = "nothing is set before `startup` or `enable`"]
+#[must_use = "settings have no effect until `startup` or `enable` is called"]
 pub struct Builder {
     config: Config,
 }

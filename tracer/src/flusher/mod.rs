@@ -395,7 +395,7 @@ impl Flusher {
         let lost: u64 = self.rings.iter_mut().filter(waits).take(surplus).map(RingDrain::give_up).sum();
         if lost > 0 {
             relay::say(format_args!(
-                "{lost} records of threads that have ended are lost: no file can be written"
+                "cannot write trace files: {lost} records of threads that have ended are lost"
             ));
             ringless_records::count_without_ring(lost);
             self.run.count_ringless(lost);
@@ -425,7 +425,7 @@ impl Flusher {
         self.retry = Some(Instant::now() + RETRY_INTERVAL);
         let returned = *self.outage.get_or_insert_with(|| {
             relay::say(format_args!(
-                "{error}; tried again twice a second, records are kept while there is room"
+                "{error}; the tracer tries again twice a second, and keeps records while there is room"
             ));
             false
         });
@@ -625,6 +625,8 @@ impl Flusher {
 /// Reports to the user how many records found no ring.
 fn report_ringless_records(records: u64) {
     if records > 0 {
-        relay::say(format_args!("{records} records are lost: their threads never got a ring, or no file"));
+        relay::say(format_args!(
+            "{records} records are lost: no ring or no file could be made for their threads"
+        ));
     }
 }

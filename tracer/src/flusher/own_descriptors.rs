@@ -18,7 +18,7 @@ pub(super) fn take_own(run: &'static Run) {
         Ok(()) => run.relay.relay_for_this_thread(),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
         Err(error) => relay::say(format_args!(
-            "the flusher shares the program's descriptors ({error}); records are lost if the program closes \
+            "the tracer cannot have file descriptors of its own ({error}); records are lost if the program closes \
              descriptors that it has not opened; TRACER_DESCRIPTORS=shared silences this"
         )),
     }

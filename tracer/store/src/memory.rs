@@ -132,7 +132,7 @@ impl Memory {
             let map = MmapOptions::new().len(len).map_raw(&scratch)?;
             return Ok(Some(Memory { map, geometry, original: Some(file.try_clone()?) }));
         }
-        Err(io::Error::other("it changes faster than it can be read; try again"))
+        Err(io::Error::other("the ring changes faster than it can be read; try again"))
     }
 
     /// Publishes the progress of the consumer, see [`Header::publish`]; if this is a copy, also in the ring itself.

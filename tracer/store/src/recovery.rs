@@ -462,7 +462,7 @@ fn recover_ring(
     let Some(memory) = Memory::existing(&sys::open_own_file(path)?)? else { return Ok(None) };
     let header = memory.header();
     if header.identity.run.load(Ordering::Relaxed) != run.id {
-        return Err(io::Error::other("it belongs to another run"));
+        return Err(io::Error::other("the ring belongs to another run"));
     }
     let state = header.tenancy.state().map_err(io::Error::other)?;
     let (killed, ended) = match state {

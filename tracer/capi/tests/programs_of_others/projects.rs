@@ -378,7 +378,7 @@ fn a_cargo_that_does_not_show_its_configuration_builds_with_hooks() {
     let ran = project.run(&["run"]);
     assert_eq!(of_program(&ran), all_but(""), "{}", ran.said);
     assert!(ran.printed.contains("APP_HOME=/opt/app"), "{}", ran.printed);
-    let note = "runners and wrappers of the configuration are not used, only those that variables name: Cargo does not show its configuration: error: no such command: `config`";
+    let note = "cannot read the configuration files of Cargo, so the runners and compiler wrappers in them are not used, only those of environment variables: cargo config get failed: error: no such command: `config`";
     assert!(ran.said.contains(note), "{}", ran.said);
 }
 

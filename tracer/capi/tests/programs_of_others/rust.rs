@@ -257,7 +257,7 @@ fn a_compiler_that_cannot_exclude_functions_is_reported_first() {
     };
     let refused = build(&["--exclude", "doubled"]);
     let said = text(&refused.stderr);
-    let why = "cannot compile programs with hooks in some functions only: one that must have none has one. ";
+    let why = "cannot compile programs with hooks in some functions only: a function that should have no hook has one. ";
     assert!(!refused.status.success() && said.contains(why), "{said}");
     let all = build(&[]);
     assert!(all.status.success(), "{}", text(&all.stderr));

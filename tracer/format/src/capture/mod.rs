@@ -168,7 +168,7 @@ pub const TOO_LONG: usize = usize::MAX;
 /// the compiler refuses the cycle in `SIGNATURE`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be captured raw",
-    note = "`#[derive(Capture)]` makes a type capturable whose fields are"
+    note = "`#[derive(Capture)]` makes a type capturable if all its fields are"
 )]
 pub trait Capture<By> {
     /// The number that distinguishes types: types with different descriptors have different signatures, except with

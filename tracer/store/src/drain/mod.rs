@@ -563,7 +563,7 @@ impl Drain {
     /// The file no longer exists, or cannot be written.
     pub fn end_run(&mut self, context: &mut DrainContext<'_>, ended: Ended) -> io::Result<()> {
         if !self.find_file(context)? {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the last trace file is gone"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the last trace file no longer exists"));
         }
         context.out.clear();
         self.renderer.begin_at(self.progress.file_length);

@@ -116,7 +116,7 @@ impl TraceFile {
             std::fs::remove_file(&old.path)?;
         }
         if old.names() > 0 {
-            return Err(io::Error::other("it was renamed meanwhile"));
+            return Err(io::Error::other("the file was renamed meanwhile"));
         }
         // Another process has put another file in its place.
         self.take_own_name(place, tid, run)

@@ -309,7 +309,7 @@ impl RunInMemory {
         };
         let Some(mut memory) = Memory::open_read_only(&file)? else { return Ok(None) };
         if memory.header().identity.run.load(Ordering::Relaxed) != self.manifest.run.id {
-            return Err(io::Error::other("it belongs to another run"));
+            return Err(io::Error::other("the ring belongs to another run"));
         }
         for tried in 0..TRIES {
             if tried > 0 && memory.is_copy() {
@@ -327,7 +327,7 @@ impl RunInMemory {
                 }
             }
         }
-        Err(io::Error::other("it changes faster than it can be read; try again"))
+        Err(io::Error::other("the ring changes faster than it can be read; try again"))
     }
 }
 
@@ -407,7 +407,7 @@ impl RingReader<'_> {
         if !same || moved {
             return Ok(Reading::Changed);
         }
-        let copy = copy.map_err(|e| io::Error::other(format!("it is damaged: {e}")))?;
+        let copy = copy.map_err(|e| io::Error::other(format!("the ring is damaged: {e}")))?;
         let progress = now.1;
         let unknown_kind = copy.unknown_kind(progress.consumed, progress.nested_consumed);
         let file = self.file(tenant.tid, &progress)?;

@@ -189,7 +189,7 @@ pub fn exclude_from_forks(start: *mut u8, bytes: usize) -> io::Result<()> {
 /// The system or a sandbox refuses that. The thread keeps the descriptors that it had.
 pub fn take_own_descriptors() -> io::Result<()> {
     if !is_call_allowed(|| unshare_descriptor_table().is_some()) {
-        return Err(io::Error::other("a sandbox ends a process that calls close_range or unshare"));
+        return Err(io::Error::other("a sandbox would end the process for a call of close_range or unshare"));
     }
     replace_descriptor_table()?;
     for _ in 0..3 {

@@ -213,7 +213,7 @@ impl TraceFile {
 }
 
 fn truncated_error() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "it was truncated meanwhile")
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the file was truncated meanwhile")
 }
 
 #[cfg(test)]

@@ -165,7 +165,7 @@ fn check_notices_an_edited_file() {
     let at =
         (20..last).find(|&at| is_message(at) && is_message(at + 1) && lines[at][..16] < lines[at + 1][..16]);
     let at = at.unwrap();
-    let says = "the '# end' line says 300 records and 0 lost, but before it are ";
+    let says = "the '# end' line counts 300 records and 0 lost ones, but the file has ";
     edit(&|lines| drop(lines.remove(at))).not_whole(&[&format!("{says}299 and 0 lost")]);
     edit(&|lines| lines.insert(at, lines[at].clone())).not_whole(&[&format!("{says}301 and 0 lost")]);
     edit(&|lines| lines[at] = lines[at].replace('-', "+"))
@@ -255,7 +255,7 @@ fn check_reports_unknown_records_of_private_rings_after_a_kill() {
     let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_RUNTIME_DIR", &refused()).run();
     assert!(!traced.output.status.success());
     let checked = check_in(traced.directory.path(), Path::new(&refused()), &[]);
-    checked.not_whole(&["no '# end' line; ring=private: the records in memory at the kill are unknown"]);
+    checked.not_whole(&["no '# end' line: records that were in memory at the kill are lost"]);
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn check_and_merge_notice_any_missing_file() {
         missed.not_whole(&["warning: process "]);
         let is_named = |said: &str| {
             said.contains("1 trace file of its 8 is not here (file=")
-                || said.contains("none of its files here has the final number of files")
+                || said.contains("none of those found has the final number of files")
         };
         assert!(is_named(&missed.err), "{}", missed.err);
         let app = traced.directory.path().join(APP);
@@ -313,14 +313,14 @@ fn check_warns_if_the_number_of_files_is_unknown() {
         let without: Vec<&str> = text.split_inclusive('\n').filter(is_final).collect();
         fs::write(&file, without.concat()).unwrap();
     }
-    check(&traced, &[]).not_whole(&["none of its files here has the final number of files"]);
+    check(&traced, &[]).not_whole(&["none of those found has the final number of files"]);
     for file in names(traced.directory.path()) {
         let text = fs::read_to_string(&file).unwrap();
         let (before, after) = text.split_once(" file=").unwrap();
         let number = after.find('\n').unwrap();
         fs::write(&file, before.to_owned() + &after[number..]).unwrap();
     }
-    check(&traced, &[]).not_whole(&["not every file has its number among the run's files"]);
+    check(&traced, &[]).not_whole(&["some have no number (file= in the '# thread' line)"]);
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn merge_and_check_report_a_missing_end() {
     let merge = tracemerge(SCENARIO, Path::new(&refused()), [app]).output().unwrap();
     let said = String::from_utf8_lossy(&merge.stderr).into_owned();
     assert_eq!(merge.status.code(), Some(1), "{said}");
-    assert!(said.contains("ring=private: the records in memory at the kill are unknown"), "{said}");
+    assert!(said.contains("records that were in memory at the kill are lost"), "{said}");
 
     // The rings are gone, as with a mount namespace that has ended.
     let traced = Scenario::new(SCENARIO, &["killed"]).env("TRACER_FLUSH_MS", "60000").run();

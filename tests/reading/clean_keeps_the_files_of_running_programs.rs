@@ -59,12 +59,15 @@ fn clean_deletes_files_of_ended_processes_only() {
     let refused = asked.stdin(std::process::Stdio::null()).output().unwrap();
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{told}");
-    assert!(told.contains(&format!("left {THREADS} trace files in ")) && told.contains("--yes"), "{told}");
+    assert!(
+        told.contains(&format!("not deleted: {THREADS} trace files in ")) && told.contains("--yes"),
+        "{told}"
+    );
     assert_eq!(files(&ended).len(), THREADS);
 
     let told = clean(&app, &living);
     assert!(
-        told.contains(&format!("left {THREADS} trace files of processes that are still running\n")),
+        told.contains(&format!("not deleted: {THREADS} trace files of processes that are still running\n")),
         "{told}"
     );
     assert!(told.contains(&format!("deleted {THREADS} trace files\n")), "{told}");

@@ -56,13 +56,13 @@ fn merges(full: &str, script: &str) -> Option<Merges> {
 
 fn assert_complete(merges: &Merges, why: &str) {
     let said = merges.said("before");
-    assert!(said.contains(" stay there: ") && said.contains(why), "{said}");
+    assert!(said.contains(" are not in its trace files yet: ") && said.contains(why), "{said}");
     assert!(said.contains(" 4 threads, ") || said.contains("(4 threads, "), "{said}");
     assert!(said.ends_with("status 0\n"), "nothing is missing: {said}");
     let again = merges.said("again");
     assert!(again.ends_with("status 0\n") && again.contains(why), "{again}");
     let after = merges.said("after");
-    assert!(after.ends_with("status 0\n") && !after.contains(" stay there: "), "{after}");
+    assert!(after.ends_with("status 0\n") && !after.contains(" are not in its trace files yet: "), "{after}");
     let (before, after) = (merges.merged("before"), merges.merged("after"));
     assert!(before == merges.merged("again"), "reading changes nothing");
     let (one, other) = (String::from_utf8_lossy(&before), String::from_utf8_lossy(&after));

@@ -169,7 +169,7 @@ fn paths(option: &str, word: &OsStr) -> Result<Vec<String>, Error> {
     let text = word.to_string_lossy();
     let paths: Vec<String> = patterns::texts(&text).map(str::to_owned).collect();
     if paths.is_empty() || paths.iter().any(|path| path.starts_with('-')) {
-        return Err(Error::plain(format!("{option} needs {PATTERN} after it, which {text:?} is not")));
+        return Err(Error::plain(format!("{option} {text:?}: expected {PATTERN}, such as app::parser::*")));
     }
     Ok(paths)
 }

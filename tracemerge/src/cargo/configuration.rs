@@ -31,7 +31,8 @@ impl Configuration {
         // Cargo has understood its configuration before, so this version only has no command to show it.
         let all = settings(&words).unwrap_or_else(|error| {
             Messages::new(false).note(format_args!(
-                "runners and wrappers of the configuration are not used, only those that variables name: {error}"
+                "cannot read the configuration files of Cargo, so the runners and compiler wrappers in them are \
+                 not used, only those of environment variables: {error}"
             ));
             Value::Null
         });
@@ -120,14 +121,18 @@ impl Configuration {
         let output = output_of(&mut ask)?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(Error::plain(format!("Cargo does not describe {host}: {}", said.trim())));
+            return Err(Error::plain(format!(
+                "cargo rustc --print cfg --target {host} failed: {}",
+                said.trim()
+            )));
         }
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let known: Vec<Cfg> = said.lines().filter_map(|line| line.parse().ok()).collect();
         keys.retain(|key| key.parse::<Platform>().is_ok_and(|platform| platform.matches(host, &known)));
         if let [one, other, ..] = keys[..] {
             return Err(Error::plain(format!(
-                "two runners are configured for {host}: for {one} and for {other}"
+                "the configuration of Cargo has two runners for {host}, for {one} and for {other}: remove one of \
+                 them"
             )));
         }
         Ok(keys.first().and_then(|key| self.command(&["target", key, "runner"], true)))
@@ -181,7 +186,7 @@ fn settings(words: &[OsString]) -> Result<Value, Error> {
     let output = output_of(&mut get(words, &["--format", "json"]))?;
     serde_json::from_slice(&output.stdout).map_err(|_| {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        Error::plain(format!("Cargo does not show its configuration: {}", said.trim()))
+        Error::plain(format!("cargo config get failed: {}", said.trim()))
     })
 }
 

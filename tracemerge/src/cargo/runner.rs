@@ -136,7 +136,8 @@ pub(super) fn run(
         ShownView::Nothing => 0,
         _ if hooks == Hooks::None => {
             Messages::new(false).note(format_args!(
-                "nothing of {} was traced: none of its functions has a hook. --include and --exclude choose functions by their paths, which tracemerge report shows",
+                "nothing of {} was traced: none of its functions has a hook. Check --include and --exclude: they \
+                 choose functions by paths such as tracemerge report shows",
                 shown(Path::new(&program))
             ));
             0
@@ -184,7 +185,7 @@ fn chained_runner() -> Option<(String, Vec<String>)> {
 /// Shows a view of the trace of a program on standard error, because standard output is the program's: a file, or the
 /// input of another program.
 fn show_on_standard_error(view: ShownView, program: &OsStr) -> u8 {
-    let own = own_program().ok_or_else(|| Error::plain("the path of this program is not known"));
+    let own = own_program().ok_or_else(|| Error::plain("cannot find the path of the running cargo-tracer"));
     let shown = own.and_then(|own| {
         let mut command = Command::new(&own);
         command.args(["tracer", VIEW, view.word()]).arg(program).stdout(io::stderr());

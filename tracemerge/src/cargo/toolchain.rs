@@ -37,7 +37,9 @@ impl Toolchain {
         let output = output_of(Command::new(&rustc).arg("-vV"))?;
         let version = String::from_utf8_lossy(&output.stdout).into_owned();
         let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-        let host = host.ok_or_else(|| Error::plain("rustc -vV does not name its host"))?.to_owned();
+        let missing =
+            "cannot find the target for which the compiler builds: rustc -vV printed no line 'host: '";
+        let host = host.ok_or_else(|| Error::plain(missing))?.to_owned();
         let linker = configuration.command(&["target", &host, "linker"], false);
         let linker = linker.and_then(|words| words.into_iter().next());
         Ok(Toolchain { version, host, rustc, linker })
@@ -79,7 +81,7 @@ impl Toolchain {
             fs::write(&list, &line).map_err(|error| Error::io("write", &list, error))?;
             let trial_build = self.trial_build(PROBE_OF_CHOICE, &listed::arguments(&list), library, directory)?;
             let why = trial_build.and_then(|called| match called.is_at_least(3) {
-                Ok(()) if called.entered >= LEFT_OUT => Err("one that must have none has one".to_owned()),
+                Ok(()) if called.entered >= LEFT_OUT => Err("a function that should have no hook has one".to_owned()),
                 other => other,
             });
             Ok(why.err().map(|why| {
@@ -190,7 +192,8 @@ impl Toolchain {
         let output = self.compiled(text, &arguments, directory)?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Ok(Err(said.lines().find(|line| !line.is_empty()).unwrap_or("it ended").to_owned()));
+            let first = said.lines().find(|line| !line.is_empty());
+            return Ok(Err(first.unwrap_or("the compiler failed without a message").to_owned()));
         }
         let (program, traces) = (directory.join("probe"), directory.join("traces"));
         fs::create_dir(&traces).map_err(|error| Error::io("create", &traces, error))?;
@@ -198,7 +201,7 @@ impl Toolchain {
         run.env("TRACER_ENABLE", "1").env("TRACER_DIR", &traces).env("TRACER_FORMAT", "text");
         let output = output_of(&mut run)?;
         if !output.status.success() {
-            return Ok(Err(format!("a program ended with {}", output.status)));
+            return Ok(Err(format!("the test program ended with {}", output.status)));
         }
         let text = read_all_files(&traces).map_err(|error| Error::io("read", &traces, error))?;
         Ok(Ok(HookCounts {
@@ -262,7 +265,7 @@ impl HookCounts {
     fn is_at_least(self, least: usize) -> Result<(), String> {
         let HookCounts { entered, left } = self;
         if entered < least || entered != left {
-            return Err(format!("a program entered {entered} functions and left {left}"));
+            return Err(format!("the hooks of a test program recorded {entered} calls and {left} returns"));
         }
         Ok(())
     }

@@ -142,8 +142,10 @@ pub(super) fn compile(mut args: Vec<OsString>) -> u8 {
         replace_process(compiler().args(words).args(&more))
     };
     compiled.unwrap_or_else(|error| {
-        Messages::new(false)
-            .error(format_args!("cannot compile by {}: {error}", compiler().get_program().to_string_lossy()));
+        Messages::new(false).error(format_args!(
+            "cannot compile with {}: {error}",
+            compiler().get_program().to_string_lossy()
+        ));
         super::FAILED
     })
 }

@@ -675,7 +675,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
     if let Some(what) = without_depth(&cli) {
         let nest = FORMATS.iter().filter(|format| format.nests_calls).map(|format| format.name);
         let nest = nest.collect::<Vec<_>>().join(", ");
-        return refused(format!("--depth has no effect on {what}: only {nest} and tree nest calls"));
+        return refused(format!(
+            "--depth has no effect on {what}: only the formats {nest} and the view tree show nested calls"
+        ));
     }
     let first = cli.merge.apps.first().filter(|_| cli.command.is_none()).and_then(|first| first.to_str());
     match first {
@@ -761,7 +763,7 @@ pub(crate) fn show(said: clap::Error, args: &[OsString]) -> Result<(), Error> {
         args.iter().map(|word| escaped_line(&word.to_string_lossy()).into()).collect();
     let again = if harmless == args { Some(said) } else { parse(harmless).err() };
     let Some(said) = again else {
-        stream.write_message("error: the command line has an invalid word; see --help");
+        stream.write_message("error: an argument is invalid; see tracemerge --help");
         return Ok(());
     };
     let text = said.render();

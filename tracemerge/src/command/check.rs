@@ -88,7 +88,9 @@ impl Checked<'_> {
         for ((place, bytes), more) in audit.damaged.each() {
             let bytes = count(*bytes as u64, "byte");
             let at = self.in_file(*place);
-            messages.warn(format_args!("{at}: {bytes} are not a line of this thread's trace{more}"));
+            messages.warn(format_args!(
+                "{at}: {bytes} are damaged: they are not a line of this thread's trace{more}"
+            ));
         }
         for (place, more) in audit.breaks.each() {
             messages.warn(format_args!("{}: ticks go back{more}", at(place)));
@@ -107,7 +109,7 @@ impl Checked<'_> {
             ] {
                 if as_reported != there {
                     messages.warn(format_args!(
-                        "{}: the '# end' line says {} of the kind '{what}', but before it are {}{more}",
+                        "{}: the '# end' line counts {} of the kind '{what}', but the file has {} before it{more}",
                         at(place),
                         Grouped(as_reported),
                         Grouped(there),
@@ -118,7 +120,8 @@ impl Checked<'_> {
                 continue;
             }
             messages.warn(format_args!(
-                "{}: the '# end' line says {} and {} lost, but before it are {} and {} lost{more}",
+                "{}: the '# end' line counts {} and {} lost ones, but the file has {} and {} lost ones before \
+                 it{more}",
                 at(place),
                 count(end.records, "record"),
                 Grouped(end.lost),
@@ -148,7 +151,7 @@ impl Checked<'_> {
         if audit.lost_unread > 0 {
             let places = count(audit.lost_unread, "place");
             messages.warn(format_args!(
-                "{path}: reports losses in {places} without their numbers; see its '# lost' lines"
+                "{path}: the '# lost' lines in {places} have no readable number of lost records"
             ));
         }
         self.report_end(&path, messages);
@@ -157,7 +160,8 @@ impl Checked<'_> {
     fn report_end(&self, path: &str, messages: &mut Messages) {
         match (&self.audit.end, self.alive, self.audit.is_private()) {
             (None, true, true) => messages.warn(format_args!(
-                "{path}: ring=private: the records in memory that are not yet in the file are unknown"
+                "{path}: records may be missing, because those that are not yet in the file are in memory that \
+                 only their process can read (ring=private)"
             )),
             // Completeness does not consider a file that does not name its thread, so its missing end is reported
             // here.

@@ -177,7 +177,8 @@ pub(crate) fn default_path(destination: Destination, merged: &Path) -> PathBuf {
 fn refuse_missing(destination: Destination) -> Result<(), Error> {
     match destination {
         Destination::Exported(OutputFormat { name, make: None, .. }) => Err(Error::plain(format!(
-            "this tracemerge was built without {name}: in a checkout, cargo install --path tracemerge --features {name}"
+            "this tracemerge was built without {name}; to build it with that, run in a checkout: cargo install \
+             --path tracemerge --features {name}"
         ))),
         _ => Ok(()),
     }
@@ -188,7 +189,9 @@ fn refuse_terminal(destination: Destination, target: &Target) -> Result<(), Erro
     match destination {
         Destination::Exported(format) if !format.is_text() && is_terminal(target) => {
             let name = format.name;
-            Err(Error::plain(format!("{name} is not text for a terminal; name a file with -o FILE")))
+            Err(Error::plain(format!(
+                "the format {name} is not text, so it is not written to a terminal: name a file with -o FILE"
+            )))
         }
         _ => Ok(()),
     }
@@ -371,9 +374,10 @@ pub(crate) fn write_chosen(
     match write(delivery, messages) {
         Ok(()) => Ok(()),
         Err(Stop::Write(error)) => Err(Error::plain(error.to_string())),
-        Err(Stop::Backward { path }) => {
-            Err(Error::plain(format!("{} was changed while it was read", shown(&path))))
-        }
+        Err(Stop::Backward { path }) => Err(Error::plain(format!(
+            "{} was changed while it was read: run the command again",
+            shown(&path)
+        ))),
     }
 }
 

@@ -184,7 +184,9 @@ impl Viewing {
         let in_terminal = fits_terminal && tui::can_be_shown();
         let plan = plan(viewer().as_deref(), has_display(), in_terminal, find_in_path)?;
         if request.output.as_deref() == Some(OsStr::new("-")) {
-            return Err(Error::plain("a viewer reads a file, not -; name one with -o FILE"));
+            return Err(Error::plain(
+                "a viewer cannot read standard output (-o -): name a file with -o FILE",
+            ));
         }
         let mut request = request;
         match plan.written {
@@ -232,7 +234,10 @@ impl Viewing {
         }
         let nests_calls = matches!(plan.written, Written::Format(format) if format.nests_calls);
         if request.depth != Depth::default() && !nests_calls {
-            messages.note(format_args!("--depth has no effect: {} does not nest calls", plan.written.name()));
+            messages.note(format_args!(
+                "--depth has no effect: the format {} does not show nested calls",
+                plan.written.name()
+            ));
         }
         let merged = crate::run_and_report(request.quiet, |messages| {
             merge::run(&Job { apps, request: &request, choice }, messages)
@@ -252,7 +257,7 @@ impl Viewing {
             Start::Page(page) => {
                 let page = page.map_or_else(String::new, |page| format!("; load it at {page}"));
                 messages.note(format_args!(
-                    "no installed program shows {}: {} is written{page}",
+                    "no installed program shows the format {}; {} was written{page}",
                     plan.written.name(),
                     shown(&path)
                 ));

@@ -39,7 +39,7 @@ pub(crate) fn preload_if_hooked(
     }
     if executable.has_library {
         if let Some(why) = conflict(&executable) {
-            messages.note(format_args!("{given} and the tracer do not go together: {why}"));
+            messages.note(format_args!("{given} and the tracer disturb each other: {why}"));
         }
         return None;
     }
@@ -74,7 +74,9 @@ pub(crate) fn preload_if_hooked(
     // ThreadSanitizer has functions of the same names. The user's libraries stay before both if they can.
     let first = refusing_runtime(&executable);
     if let Some(runtime) = first {
-        messages.note(format_args!("{runtime} is loaded before the libraries of LD_PRELOAD, as it demands"));
+        messages.note(format_args!(
+            "{runtime} is put before the libraries of LD_PRELOAD, because it must be loaded first"
+        ));
     }
     let is_missing = |runtime: &&str| !named.iter().any(|entry| file_name(entry) == *runtime);
     let runtimes = executable.runtimes().filter(is_missing).filter(|runtime| Some(*runtime) != first);

@@ -134,7 +134,9 @@ impl StatesReader {
     pub(crate) fn finish(self, app: &App, choice: Choice, pid: u32, messages: &mut Messages) {
         self.has_ended.store(true, Ordering::Release);
         self.thread.thread().unpark();
-        let read = self.thread.join().unwrap_or_else(|_| Err("their reader has panicked".to_owned()));
+        let panicked =
+            |_| Err("the thread that reads them has panicked: please report this defect".to_owned());
+        let read = self.thread.join().unwrap_or_else(panicked);
         match read {
             Ok(Outcome::Kept(kept)) => {
                 let written =
@@ -152,7 +154,7 @@ impl StatesReader {
                     if let Err(error) = write(app, choice, pid, *tid, text) {
                         messages.warn(format_args!("the totals of threads are lost: {error}"));
                     }
-                    messages.done("the kernel's totals by thread, which it counts for everybody:");
+                    messages.done("the kernel's totals for each thread, which every user may read:");
                     messages.show(table(totals).as_bytes());
                 }
             }
@@ -315,8 +317,8 @@ fn write(
     let of_process = traces().filter_map(|trace| trace.run.as_ref()).filter(|run| run.pid == pid);
     let Some(run) = of_process.max_by_key(|run| run.wall).cloned() else { return Ok(()) };
     let traces: Vec<&Trace> = traces().filter(|trace| trace.run.as_ref() == Some(&run)).collect();
-    let path =
-        path(&traces, tid).ok_or("no trace file of the process has a name, from which theirs is made")?;
+    let path = path(&traces, tid)
+        .ok_or("no trace file of the process has a name from which the name of their file could be made")?;
     let named = |error: io::Error| format!("cannot write {}: {error}", shown(&path));
     let place = Place::open(&path, false).map_err(named)?;
     let mut file = place.begin_file().map_err(named)?;

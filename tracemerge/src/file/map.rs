@@ -105,7 +105,7 @@ impl Map {
             return if length == 0 {
                 Ok(Map::nothing())
             } else {
-                Err(Error::plain(format!("{} is too long to be mapped", shown(path))))
+                Err(Error::plain(format!("{} is too large to be mapped into memory", shown(path))))
             };
         };
         // Relaxed: the number decides only whether one more file is mapped.

@@ -77,7 +77,8 @@ impl Completeness {
         }
         for (path, more) in lost.each() {
             self.missing.push(format!(
-                "{}: no '# end' line; ring=private: the records in memory at the kill are unknown{more}",
+                "{}: no '# end' line: records that were in memory at the kill are lost, because the thread's ring \
+                 was private memory of the process (ring=private){more}",
                 shown(path)
             ));
         }
@@ -107,14 +108,15 @@ impl Completeness {
         let process = format!("process {}, run {:08x}", run.pid, run.id);
         let Some(files) = files else {
             self.unknown.push(format!(
-                "{process}: not every file has its number among the run's files: it is unknown whether files are missing"
+                "{process}: it is unknown whether trace files are missing, because some have no number (file= in \
+                 the '# thread' line)"
             ));
             return;
         };
         if !is_final && in_memory.is_none() && !alive {
             self.missing.push(format!(
-                "{process}: none of its files here has the final number of files: it is unknown whether files are \
-                 missing"
+                "{process}: it is unknown whether trace files are missing, because none of those found has the \
+                 final number of files (files= in the '# end' line)"
             ));
         }
         let made = of_ends.max(in_memory).or(files.last().copied()).unwrap_or(0);

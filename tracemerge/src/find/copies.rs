@@ -70,8 +70,8 @@ pub(crate) fn report(copies: &[FileCopy], messages: &mut Messages) {
     copies.iter().for_each(|copy| few.push(copy));
     for (copy, more) in few.each() {
         messages.warn(format_args!(
-            "{} is left out: it says that it is the same file of process {} as {}; if it is a copy, move it \
-             elsewhere or delete it{more}",
+            "{} is left out: its first lines say that it is the same trace file of process {} as {}; if it is a \
+             copy, move it elsewhere or delete it{more}",
             shown(&copy.path),
             copy.pid,
             shown(&copy.original),

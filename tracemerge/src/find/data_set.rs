@@ -93,7 +93,10 @@ pub(super) fn traces(set: &Path, messages: &mut Messages) -> Result<Vec<Trace>, 
     }
     if all.odd > 0 {
         let rows = count(all.odd, "row");
-        messages.warn(format_args!("{rows} of {} without a run, a thread or a kind: left out", shown(set)));
+        messages.warn(format_args!(
+            "left out {rows} of {}, because they have no run, no thread or no kind",
+            shown(set)
+        ));
     }
     let traces = all.threads.into_iter().map(ThreadLines::finish);
     Ok(traces.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())

@@ -66,7 +66,8 @@ fn ended_run(app: &App, directories: &[PathBuf]) -> Option<(Run, Cause)> {
 pub(crate) fn report_to_user(run: &Recovered, messages: &mut Messages) {
     if run.missing_rings > 0 {
         messages.warn(format_args!(
-            "process {}, run {:08x}: the files of {} were removed before it died: their records that are in no file are lost",
+            "process {}, run {:08x}: the files of {} in memory were removed before the process died, so the \
+             records that were only there are lost",
             run.run.pid,
             run.run.id,
             count(run.missing_rings, "ring"),
@@ -76,7 +77,7 @@ pub(crate) fn report_to_user(run: &Recovered, messages: &mut Messages) {
     for thread in run.threads.iter().filter(|thread| thread.records > 0) {
         let how = if thread.killed { "was killed" } else { "has ended" };
         messages.note(format_args!(
-            "recovered {} of thread {} ({:?}){place}, process {} {how}",
+            "recovered {} of thread {} ({:?}){place}; its process {} {how}",
             count(thread.records, "record"),
             thread.tid,
             String::from_utf8_lossy(&thread.name),

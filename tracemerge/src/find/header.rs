@@ -216,7 +216,7 @@ pub(crate) fn read_all(
             traces.push(trace);
         } else if trace.run.is_none() && trace.owner == effective_user() {
             messages.warn(format_args!(
-                "{} does not begin with a readable '# run' line: it may not belong to {}; left out",
+                "{} is left out: it does not begin with a readable '# run' line, so it may not belong to {}",
                 shown(&trace.path),
                 shown(&app.given)
             ));

@@ -47,16 +47,17 @@ impl Doubt {
         let path = shown(&self.path);
         match &self.what {
             RunLineProblem::Damaged(why, Some(pid)) => messages.warn(format_args!(
-                "{path}: its '# run' line is damaged: {why}; taken for a file of process {pid}, which it names"
+                "{path}: the '# run' line is damaged: {why}; the file is merged as one of process {pid}, which the \
+                 line names"
             )),
             RunLineProblem::Damaged(why, None) => messages.warn(format_args!(
-                "{path}: its '# run' line is damaged: {why}; its run is unknown; merged anyway"
+                "{path}: the '# run' line is damaged: {why}; the file is merged, although its run is unknown"
             )),
             RunLineProblem::Differs { key, pid, tie } => {
                 let others = if *tie { "another file" } else { "the other files" };
                 messages.warn(format_args!(
                     "{path}: its '# run' line has another {key}= than {others} of the same run of process {pid}; \
-                     taken for a file of that run"
+                     the file is merged as one of that run"
                 ));
             }
         }

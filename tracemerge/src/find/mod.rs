@@ -174,7 +174,10 @@ fn find_in_data_set(app: &App, messages: &mut Messages) -> Result<Found, Error> 
 #[cfg(not(feature = "parquet"))]
 fn find_in_data_set(app: &App, _messages: &mut Messages) -> Result<Found, Error> {
     let given = shown(&app.given);
-    Err(Error::plain(format!("{given} is a data set, and this tracemerge was built without parquet")))
+    Err(Error::plain(format!(
+        "cannot read the data set {given}, because this tracemerge was built without parquet; to build it with \
+         that, run in a checkout: cargo install --path tracemerge --features parquet"
+    )))
 }
 
 /// Returns by run id the number of files that each run in memory has created so far, and of those that it has
@@ -327,7 +330,8 @@ fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
     // A search that could not read everything does not show that there are no traces.
     if let Some(first) = search.unreadable.first() {
         let more = search.unreadable.len() as u64 - 1;
-        let more = if more == 0 { String::new() } else { format!("; so are {}", count(more, "other file")) };
+        let more =
+            if more == 0 { String::new() } else { format!("; neither can {}", count(more, "other file")) };
         return Error::plain(format!("no trace file of {given} can be read: {first}{more}"));
     }
     if let Some(first) = search.errors.first() {
@@ -357,9 +361,9 @@ fn report_clocks(chosen: &Chosen, messages: &mut Messages) {
     let apart = chosen.system_clocks_differ_by();
     if apart >= CLOCKS_APART_NS {
         messages.note(format_args!(
-            "runs with TRACER_CLOCK=system differ by {} s in the offset of the system's clock from the wall clock: either the \
-             wall clock was set meanwhile, or one of them ran in a time namespace. Their lines are in the order of the \
-             system's clock, which is right only in the first case",
+            "the clocks of runs with TRACER_CLOCK=system differ by {} s when compared with the wall clock: either \
+             the wall clock was set meanwhile, or a run was in a time namespace. Their lines are in the order of \
+             the system's clock, which is wrong if it was a time namespace",
             Grouped(apart / 1_000_000_000),
         ));
     }
@@ -374,7 +378,8 @@ fn report_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     }
     if !chosen.others.is_empty() {
         messages.note(format_args!(
-            "left out files of other users: {}; --all-runs shows them, and these users see them",
+            "left out files of other users: {}; --all-runs includes them, and so does tracemerge if these users \
+             run it",
             of_users(&chosen.others)
         ));
     }
@@ -389,7 +394,8 @@ fn report_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     for trace in chosen.boots.iter().flatten() {
         if trace.holes > 0 {
             messages.warn(format_args!(
-                "{} has {} in holes that were never written; they are not read, and offsets after them are smaller by that number",
+                "{} has {} in holes (ranges that were never written): these are skipped, and offsets in messages \
+                 do not count them",
                 shown(&trace.path),
                 count(trace.holes, "byte")
             ));
@@ -399,7 +405,7 @@ fn report_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
             None if trace.claim.is_some() => {}
             None => unknown.push(&trace.path),
             Some(run) if run.version > trace_format::VERSION => messages.warn(format_args!(
-                "{} is of format version {}, newer than this tracemerge knows ({})",
+                "{} has format version {}, newer than this tracemerge knows ({}): install a newer tracemerge",
                 shown(&trace.path),
                 run.version,
                 trace_format::VERSION
@@ -409,7 +415,7 @@ fn report_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     }
     for (path, more) in unknown.each() {
         messages.warn(format_args!(
-            "{} does not begin with a readable '# run' line: its run is unknown; merged anyway{more}",
+            "{} does not begin with a readable '# run' line, so its run is unknown; it is merged anyway{more}",
             shown(path)
         ));
     }

@@ -53,12 +53,13 @@ pub(crate) fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut
                 // Another process has recovered the run meanwhile.
                 _ if !run.directory.exists() => continue,
                 Some(error) => Some(error.to_string()),
-                None => Some("it has not been recovered yet".to_owned()),
+                None => Some("no process has recovered them yet".to_owned()),
             },
         };
         if let Some(why) = why {
             messages.note(format_args!(
-                "process {} is dead, but its records in {} stay there: {why}; merged from there",
+                "process {} is dead, but its records in {} are not in its trace files yet: {why}; they are merged \
+                 from there",
                 run.manifest.run.pid,
                 shown(&run.directory),
             ));
@@ -71,7 +72,7 @@ pub(crate) fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut
             }
         }
         for (error, more) in unread.each() {
-            messages.warn(format_args!("{error}; its records are not merged{more}"));
+            messages.warn(format_args!("{error}; the records in it are not merged{more}"));
         }
     }
     traces
@@ -157,7 +158,8 @@ pub(crate) fn without_manifest(directory: &Path) -> Option<String> {
     let is_missing = found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     is_missing.then(|| {
         format!(
-            "the run in {} has no manifest, which a running program makes again within a second",
+            "the run in {} has no manifest (if its program still runs, that makes it again within a second: try \
+             again)",
             shown(directory)
         )
     })

@@ -51,11 +51,11 @@ fn use_up(time: Duration) {
 pub(crate) struct Skipped(BTreeMap<(u32, PathBuf, &'static str), u64>);
 
 /// The reason that another process holds the lock.
-const BUSY: &str = "another process has been recovering for all of the time for other users' runs";
+const BUSY: &str = "another process was recovering runs of other users all the time";
 /// The reason that there was no time.
 const OUT_OF_TIME: &str = "the 2 seconds for other users' runs are used up";
 /// The reason that the process cannot get the user's rights.
-const NO_RIGHTS: &str = "the rights of that user are not available";
+const NO_RIGHTS: &str = "this process cannot get the rights of that user";
 
 impl Skipped {
     fn add(&mut self, run: &RunInMemory, why: &'static str) {
@@ -67,10 +67,10 @@ impl Skipped {
     fn report_to_user(&self, messages: &mut Messages) {
         for ((user, place, why), runs) in &self.0 {
             messages.warn(format_args!(
-                "left {} of user {user} in {} as {}: {why}; tracemerge reads them if that user runs it",
+                "{} of user {user} in {} {} skipped: {why}; tracemerge reads them if that user runs it",
                 count(*runs, "run"),
                 shown(place),
-                if *runs == 1 { "it is" } else { "they are" },
+                if *runs == 1 { "was" } else { "were" },
             ));
         }
     }
@@ -158,7 +158,7 @@ fn take(
             report_to_user(&found, messages);
             if let Some(error) = found.errors.first().filter(|_| !is_asked_for) {
                 messages.warn(format_args!(
-                    "process {} of user {} is dead, but its records in {} stay there: {error}",
+                    "process {} of user {} is dead, but its records in {} are not in its trace files yet: {error}",
                     found.run.pid,
                     run.user(),
                     shown(&run.directory)

@@ -54,8 +54,8 @@ pub(crate) fn obstacle(program: &Executable) -> Option<String> {
 pub(crate) fn conflict(program: &Executable) -> Option<String> {
     let is_apart = program.runtimes().any(|name| name.starts_with("libtsan"));
     if is_apart && program.has_own_thread_hooks {
-        let why = "libtracer.a has functions with the names of ThreadSanitizer's, whose reports lack the callers \
-                   therefore. Link libtracer.so in its place";
+        let why = "libtracer.a replaces functions of ThreadSanitizer that have the same names, so the reports of \
+                   ThreadSanitizer lack callers. Link libtracer.so in its place";
         return Some(why.into());
     }
     program.has_memory_sanitizer.then(memory_sanitizer)

@@ -412,15 +412,15 @@ fn report(clocks: &Clocks, scales: u64, messages: &mut Messages) {
     let boots: BTreeSet<&[u8]> = clocks.each().map(|(run, _)| &run.boot[..]).collect();
     if boots.len() == 1 {
         return messages.note(format_args!(
-            "the runs have the ticks of two clocks, the processor's counter and the system's (TRACER_CLOCK): their \
-             lines are put in order by the wall clock, in ticks of the first, and are at most {strayed} ns out of \
-             order if the wall clock was not set meanwhile"
+            "the runs were recorded with two clocks, the processor's counter and the system's (TRACER_CLOCK): \
+             their lines are put in order by the wall clock, with the ticks of the first run. If the wall clock \
+             was not set meanwhile, lines are at most {strayed} ns out of order"
         ));
     }
     messages.note(format_args!(
-        "{} traced at the same time: their lines are put in order by the wall clock, in ticks of the first. Each \
-         wall clock strayed by at most {strayed} ns against its machine's counter; the traces do not record how far \
-         apart the machines' wall clocks were",
+        "{} traced at the same time: their lines are put in order by the wall clock, with the ticks of the first \
+         machine. Each wall clock strayed by at most {strayed} ns against its machine's counter; the traces do not \
+         record how far apart the machines' wall clocks were",
         count(scales, "machine"),
     ));
 }

@@ -171,13 +171,13 @@ fn report_matches(found: &SyncMessages, messages: &mut Messages) {
     }
     if found.repeated > 0 {
         messages.note(format_args!(
-            "{} of --sync identify several messages, which therefore prove nothing; let the groups of the patterns \
-             have the text that is different for each message",
+            "{} of --sync identify several messages, which are ignored therefore: choose groups in the patterns \
+             that match a different text in each message",
             count(found.repeated, "id"),
         ));
     }
     if found.is_cut {
-        messages.note("only the first 8,000,000 ids of --sync were compared; the others prove nothing");
+        messages.note("only the first 8,000,000 ids of --sync were compared; the others are ignored");
     }
 }
 
@@ -211,14 +211,14 @@ fn report_order(
     let unused = unused.count() as u64;
     if unused > 0 {
         messages.note(format_args!(
-            "{} of --sync prove nothing, because they claim far less delay than the others of their direction, or are \
-             beside a step of a clock",
+            "{} of --sync are ignored, because their delay is far less than that of the others in their direction, \
+             or because a clock was set near them",
             count(unused, "matched message"),
         ));
     }
     for step in order.steps.iter().take(NAMED) {
         messages.note(format_args!(
-            "the clock of boot {} jumped by {}{} at {}, as messages of {} show",
+            "the clock of boot {} jumped by {}{} at {}, as messages between {} of machines show",
             boot(place_of(step.clock)),
             if step.ns < 0 { "-" } else { "" },
             duration(step.ns.unsigned_abs()),
@@ -253,8 +253,8 @@ fn report_order(
     }
     for (&number, &readings) in &order.contradictory_walls {
         messages.note(format_args!(
-            "{} of the wall clock of boot {} contradict the messages or other wall clocks: its error is larger than \
-             its system states",
+            "{} of the wall clock of boot {} contradict the messages or other wall clocks: the error of that clock \
+             is larger than its operating system says",
             count(readings, "reading"),
             boot(place_of(number)),
         ));
@@ -265,8 +265,8 @@ fn report_order(
 fn certainty(alignment: &Alignment, place: usize) -> String {
     let errors = alignment.errors(place);
     let unlimited = match (alignment.is_assumed(place), errors.is_empty()) {
-        (true, true) => return "without limits on both sides".to_owned(),
-        (true, false) => ", in part without limits",
+        (true, true) => return "with an error that nothing limits".to_owned(),
+        (true, false) => ", in part with an error that nothing limits",
         _ => "",
     };
     let median = errors.get(errors.len() / 2).copied().unwrap_or(0);

@@ -125,7 +125,8 @@ impl Findings {
         if self.lost_unread > 0 {
             let places = count(self.lost_unread, "place");
             messages.warn(format_args!(
-                "the traces say in {places} that something was lost; see their '# lost' lines"
+                "the traces report losses in {places} without a readable number of records; see their '# lost' \
+                 lines"
             ));
         }
     }

@@ -131,7 +131,12 @@ impl Source {
             |_| OPENING_COST,
             |&(trace, alive)| Some(Source::open(trace, alive)),
         );
-        let failed = |trace: &Trace| Error::plain(format!("{} was not opened", shown(&trace.path)));
+        let failed = |trace: &Trace| {
+            Error::plain(format!(
+                "cannot open {}: the thread that opens it has failed; please report this defect",
+                shown(&trace.path)
+            ))
+        };
         opened
             .into_iter()
             .zip(traces)

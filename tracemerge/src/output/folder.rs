@@ -109,7 +109,10 @@ impl Folder {
     /// The mark cannot be written, or the stream ends inside a part.
     pub(crate) fn finish(mut self) -> io::Result<(Temporary, File)> {
         if !self.pending.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the last part of the output is torn"));
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the output ends in the middle of a file",
+            ));
         }
         let names: String = self.names.iter().map(|name| format!("{name}\n")).collect();
         self.mark.write_all(format!("{HEAD}\n{names}").as_bytes())?;
@@ -125,7 +128,10 @@ impl Folder {
     /// The stream ends inside a part.
     pub(crate) fn finish_staging(self) -> io::Result<(Vec<String>, Directory, File, Temporary)> {
         if !self.pending.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the last part of the output is torn"));
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the output ends in the middle of a file",
+            ));
         }
         Ok((self.names.into_iter().collect(), self.directory, self.mark, self.temporary))
     }

@@ -133,7 +133,9 @@ impl Place {
             Kind::Directory => "a directory",
             Kind::Other(what) => what,
         };
-        Err(io::Error::other(format!("{what}{of_whom} has this name; it is neither followed nor replaced")))
+        Err(io::Error::other(format!(
+            "{what}{of_whom} has this name already; it is neither followed nor replaced"
+        )))
     }
 
     /// Returns whether the file that has the name begins like a program: a program may happen to have this name.
@@ -266,7 +268,7 @@ impl Place {
             if !self.has_whole_folder() {
                 return Err(io::Error::new(
                     io::ErrorKind::AlreadyExists,
-                    "something else has this name by now",
+                    "another file or directory has got this name meanwhile",
                 ));
             }
             aside = Some(self.hidden(|name| match self.directory.look(name)? {
@@ -404,7 +406,7 @@ pub(crate) fn remove_known(path: &Path, id: &FileId) -> io::Result<()> {
     let found = directory.look(name)?.ok_or(io::ErrorKind::NotFound)?;
     let is_own_link = matches!(found.kind, Kind::Other(_)) && found.owner == effective_user();
     if found.id != *id && !is_own_link {
-        return Err(io::Error::other("another file has its name by now"));
+        return Err(io::Error::other("another file has got its name meanwhile"));
     }
     directory.remove_file(name)
 }

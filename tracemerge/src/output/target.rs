@@ -61,7 +61,7 @@ impl Target {
     pub(crate) fn directory(option: Option<&OsStr>, default: &Path, what: &str) -> Result<Target, Error> {
         if option == Some(OsStr::new("-")) {
             return Err(Error::plain(format!(
-                "{what} is a directory and cannot go to standard output; name a directory with -o DIR"
+                "{what} is a directory, which cannot be written to standard output: name a directory with -o DIR"
             )));
         }
         let given = option.map_or_else(|| default.to_owned(), PathBuf::from);
@@ -207,7 +207,7 @@ impl Target {
                 Box::new(EscapingWriter::new(file, BUFFER, content.notation(false)))
             }
             Target::Directory { .. } => {
-                return Err(Error::plain("a directory cannot be written as lines come"));
+                return Err(Error::plain("a directory cannot be written line by line as records arrive"));
             }
         })
     }

@@ -83,7 +83,10 @@ pub(super) fn find_module<'f>(
 ) -> Result<Found<'f>, Missing> {
     let path = path_from_bytes(&module.path);
     let Some(name) = file_name(&module.path) else {
-        return Err(Missing::NoFile(format!("the module at {:#x} has no file", module.range.start)));
+        return Err(Missing::NoFile(format!(
+            "the trace names no file for the module at {:#x}",
+            module.range.start
+        )));
     };
     let named = settings.places().map(|place| place.join(&name));
     let below_root = path.strip_prefix("/").ok();

@@ -105,8 +105,8 @@ impl<'f> Symbols<'f> {
         }
         let name = file_name(&module.path).unwrap_or_default();
         self.notes.push(format!(
-            "{} has no symbols of {which}, which are shown as {}+0x...: offsets in the file; --debug-dir can name the \
-             directory of a copy of the same build that has symbols",
+            "{} has no symbols of {which}, so these are shown by offsets in the file ({}+0x...); --debug-dir DIR \
+             names the directory of a copy of the same build that has symbols",
             shown(&path_from_bytes(&module.path)),
             name.to_string_lossy().escape_debug(),
         ));
@@ -123,8 +123,8 @@ impl<'f> Symbols<'f> {
         if self.files.is_exceeded() && !std::mem::replace(&mut self.has_reported_size, true) {
             let most = MAX_DEBUG_BYTES >> 20;
             self.warnings.push(format!(
-                "some debug information would take more than {most} MiB of memory: its functions have the names of \
-                 symbol tables, or are shown as offsets in their files"
+                "debug information beyond {most} MiB of memory is not read: functions that it describes have names \
+                 from symbol tables, or are shown by offsets in their files"
             ));
         }
         std::mem::take(&mut self.warnings)

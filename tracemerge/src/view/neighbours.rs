@@ -61,7 +61,10 @@ impl Neighbours {
     pub(crate) fn in_words(&self) -> Option<String> {
         let (undecided, pairs) = (Grouped(self.undecided), Grouped(self.pairs));
         (self.pairs > 0).then(|| {
-            format!("{undecided} of {pairs} neighbours from two machines are in an order that their intervals do not decide")
+            format!(
+                "{undecided} of {pairs} pairs of neighbouring records from two machines have times whose intervals \
+                 overlap, so it is unknown which record was made first"
+            )
         })
     }
 }

@@ -152,7 +152,9 @@ impl<'v> Plan<'v> {
         let threads = some_threads(&inputs.origins, &thread_labels(inputs));
         let no_pattern = view.thread.iter().find_map(ThreadSelector::no_pattern);
         let why = no_pattern.map_or_else(String::new, |why| format!(" ({why})"));
-        Err(Error::plain(format!("no such thread or process{why}; the traces have {threads}")))
+        Err(Error::plain(format!(
+            "no thread or process fits --thread and --process{why}; the traces have {threads}"
+        )))
     }
 
     fn plan_again(&mut self, inputs: &mut Inputs) -> Result<(), Error> {

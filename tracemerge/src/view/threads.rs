@@ -451,7 +451,8 @@ impl Threads {
         let Some(LongestWait { ns: most, begin, thread }) = longest else {
             let inside = inside?;
             return Some(format!(
-                "{inside} of the time are in these numbers although the tracer made threads wait: the trace does not have the places of these waits"
+                "these numbers include {inside} in which the tracer made threads wait, because the trace does not \
+                 record when that was"
             ));
         };
         let Thread { clock, label, .. } = &self.threads[thread];
@@ -462,10 +463,12 @@ impl Threads {
             _ => format!("threads wait {} times, the longest {} at {place}", Grouped(waits), duration(most)),
         };
         let inside = inside.map_or_else(String::new, |inside| {
-            format!("; {inside} of further waits are, because the trace does not have their places")
+            format!(
+                "; they include {inside} of further waits, because the trace does not record when these were"
+            )
         });
         let all = duration(ns);
-        Some(format!("{all} of the time are not in these numbers: the tracer made {how}{inside}"))
+        Some(format!("these numbers leave out {all} in which the tracer made {how}{inside}"))
     }
 
     /// Takes the ticks of a record as a sign of life of its process.

@@ -92,7 +92,11 @@ fn files_of_another_program_next_to_the_program_are_kept() {
     let cleaned = clean(&place, &[&app("one")], None);
     assert_eq!(cleaned.status, Some(0), "{}", cleaned.err);
     assert_eq!(files.map(|file| file.exists()), [false, true, false], "{}", cleaned.err);
-    assert!(cleaned.err.contains("left 1 trace file of other programs of that name"), "{}", cleaned.err);
+    assert!(
+        cleaned.err.contains("not deleted: 1 trace file of other programs of that name"),
+        "{}",
+        cleaned.err
+    );
 }
 
 /// Makes a program whose runs have put files into two other directories, with the list of these; returns the files.
@@ -120,7 +124,9 @@ fn other_directories_are_named_and_left_unless_the_user_agrees() {
     assert!(!here.exists() && keep.exists() && elsewhere.exists(), "{}", cleaned.err);
     for directory in ["keep", "elsewhere"] {
         let is_named = cleaned.err.lines().any(|line| {
-            line.contains("left 1 trace file in") && line.contains(directory) && line.contains("--yes")
+            line.contains("not deleted: 1 trace file in")
+                && line.contains(directory)
+                && line.contains("--yes")
         });
         assert!(is_named, "{}", cleaned.err);
     }
@@ -222,7 +228,7 @@ fn outputs_are_deleted_and_files_of_the_user_are_not() {
     assert_eq!(cleaned.status, Some(0), "{}", cleaned.err);
     for (extension, text) in MINE {
         assert_eq!(place.text(format!("app.{extension}")), text);
-        assert!(cleaned.err.contains(&format!("left 'app.{extension}'")), "{}", cleaned.err);
+        assert!(cleaned.err.contains(&format!("'app.{extension}' is not deleted")), "{}", cleaned.err);
     }
     assert_eq!(place.text("app.uftrace/mine"), "mine");
 }
@@ -237,7 +243,7 @@ fn files_that_are_not_regular_are_kept() {
     let cleaned = clean(&place, &["app"], None);
     assert_eq!(cleaned.status, Some(0), "{}", cleaned.err);
     assert_eq!(place.names(), ["app.csv", "app.trace.merge", "precious"]);
-    assert!(cleaned.err.contains("left 'app.csv': a FIFO has this name"), "{}", cleaned.err);
+    assert!(cleaned.err.contains("'app.csv' is not deleted: a FIFO has this name"), "{}", cleaned.err);
     assert_eq!(place.text("precious"), "precious");
 }
 

@@ -176,7 +176,7 @@ fn leftovers_of_a_killed_merge_are_deleted_by_merge_and_clean() {
         }
         let ran = place.merge(words);
         assert_eq!(ran.status, Some(0), "{}", ran.err);
-        let says = ran.err.contains("deleted './.tracemerge-a1B2c3', which a killed merge has left");
+        let says = ran.err.contains("deleted './.tracemerge-a1B2c3', a temporary file of a killed merge");
         assert_eq!(says, words[0] == "clean", "{}", ran.err);
         let left = [".tracemerge-aalink", ".tracemerge-locked", ".tracemerge-notours", "tracemerge-a1B2c3"];
         let hidden = place.names().into_iter().filter(|name| name.contains("tracemerge"));

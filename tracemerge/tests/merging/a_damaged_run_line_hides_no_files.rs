@@ -184,7 +184,7 @@ fn every_command_reports_a_damaged_run_line_and_shows_the_file() {
     {
         let ran = traces.run(args);
         assert_eq!(ran.status, Some(1), "{args:?}: {}", ran.err);
-        let told = "app.trace.12': its '# run' line is damaged: its checksum is wrong; taken for a file of process 5";
+        let told = "app.trace.12': the '# run' line is damaged: its checksum is wrong; the file is merged as one of process 5";
         assert!(ran.err.contains(told), "{args:?}: {}", ran.err);
         assert!(ran.err.contains("left out 1 older run (1 file)"), "{args:?}: {}", ran.err);
     }

@@ -95,7 +95,11 @@ fn files_of_a_live_run_are_not_deleted() {
     place.write("app.trace.12", file(&run(6, 1), 12, &[3]));
     let holder = Holder::of(&manifest);
     let ran = place.merge(["clean", "./app"]);
-    assert!(ran.err.contains("left 2 trace files of processes that are still running"), "{}", ran.err);
+    assert!(
+        ran.err.contains("not deleted: 2 trace files of processes that are still running"),
+        "{}",
+        ran.err
+    );
     assert!(ran.err.contains("deleted 1 trace file\n"), "{}", ran.err);
     drop(holder);
     let ran = place.merge(["clean", "./app"]);

@@ -320,7 +320,7 @@ fn foreign_times_have_their_error_beside_them_and_undecided_orders_are_marked() 
     let counts =
         format!("{} of ", if marked < 1000 { marked.to_string() } else { format!("1,{:03}", marked % 1000) });
     assert!(shown.err.contains(&counts), "{counts} {}", shown.err);
-    assert!(shown.err.contains("neighbours from two machines"), "{}", shown.err);
+    assert!(shown.err.contains("pairs of neighbouring records from two machines"), "{}", shown.err);
     // Without the option no record is marked.
     let plain = place.merge(["show", "dir"].iter().chain(&SYNC));
     assert!(!String::from_utf8(plain.out).unwrap().contains('~'));

@@ -67,7 +67,7 @@ fn files_planted_by_others_are_neither_shown_nor_deleted() {
     }
     let (ran, text) = merged(&place, &[]);
     assert_eq!((ran.status, &text), (Some(0), &alone), "{}", ran.err);
-    let told = "left out files of other users: 750 files of user 65534; --all-runs shows them, and these users see them";
+    let told = "left out files of other users: 750 files of user 65534; --all-runs includes them, and so does tracemerge if these users run it";
     assert!(ran.err.contains(told), "{}", ran.err);
     for args in [&["check", "./app"][..], &["info", "./app"]] {
         let ran = tracemerge(&place, args);
@@ -94,7 +94,7 @@ fn files_planted_by_others_are_neither_shown_nor_deleted() {
 
     let ran = tracemerge(&place, &["clean", "./app"]);
     assert_eq!(ran.status, Some(0), "{}", ran.err);
-    assert!(ran.err.contains("left 750 files of user 65534"), "{}", ran.err);
+    assert!(ran.err.contains("not deleted: 750 files of user 65534"), "{}", ran.err);
     assert!(ran.err.contains("deleted 4 trace files"), "{}", ran.err);
     assert_eq!(names(&place.path("shared")), 750);
 }
@@ -109,7 +109,7 @@ fn files_of_others_are_shown_with_a_note_if_the_caller_has_none() {
     assert!(ran.err.contains("some files shown belong to other users: 1 file of user 65534"), "{}", ran.err);
     let ran = tracemerge(&place, &["clean", "./app"]);
     assert!(
-        ran.err.contains("deleted 0 trace files") && ran.err.contains("left 1 file of user"),
+        ran.err.contains("deleted 0 trace files") && ran.err.contains("not deleted: 1 file of user"),
         "{}",
         ran.err
     );
@@ -142,7 +142,7 @@ fn the_executables_owner_comes_before_others() {
     assert!(ran.err.contains("deleted 1 trace file"), "{}", ran.err);
     let ran = tracemerge(&place, &["clean", "./app"]);
     assert!(
-        ran.err.contains("deleted 1 trace file") && ran.err.contains("left 1 file of user 65534"),
+        ran.err.contains("deleted 1 trace file") && ran.err.contains("not deleted: 1 file of user 65534"),
         "{}",
         ran.err
     );

@@ -453,13 +453,12 @@ fn a_run_that_has_not_grown_adds_nothing_and_one_that_has_replaces_its_rows() {
     assert_eq!(before.len(), 6, "{before:?}");
     let again = add(&place, &["app"]);
     assert!(again.err.contains("added 0 runs to "), "{}", again.err);
-    assert!(again.err.contains("; 2 of the chosen ones were there already"), "{}", again.err);
+    assert!(again.err.contains("; it had 2 of the chosen ones already"), "{}", again.err);
     assert_eq!(identities(&set), before);
     place.write("app.trace.9", file(&run(5, 1), 9, &[3, 7, 9]));
     let grown = add(&place, &["app"]);
     assert!(
-        grown.err.contains("added 1 run to ")
-            && grown.err.contains("; 1 of the chosen ones were there already"),
+        grown.err.contains("added 1 run to ") && grown.err.contains("; it had 1 of the chosen ones already"),
         "{}",
         grown.err
     );
@@ -518,7 +517,7 @@ fn small_files_are_put_together_and_a_run_that_grows_is_there_once() {
     assert_eq!(identities(&set), compacted);
     let ran = add(&place, &["app"]);
     assert!(
-        ran.err.contains("added 0 runs") && ran.err.contains("; 200 of the chosen ones were there already"),
+        ran.err.contains("added 0 runs") && ran.err.contains("; it had 200 of the chosen ones already"),
         "{}",
         ran.err
     );

@@ -226,7 +226,11 @@ fn patterns_ids_and_names_within_processes_select_threads_too() {
     assert_eq!(selected("rename?"), BTreeSet::from([70]));
     let none = ran(place.command().args(["./app", "--all-runs", "--thread", "{"]));
     assert_eq!(none.status, Some(2));
-    assert!(none.err.contains("no such thread or process (error parsing glob '{'"), "{}", none.err);
+    assert!(
+        none.err.contains("no thread or process fits --thread and --process (error parsing glob '{'"),
+        "{}",
+        none.err
+    );
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn duckdb_gets_the_files_of_the_set_and_no_others() {
     assert_eq!(temporary_files(&place), [""; 0]);
     let ran = sql(&place, &bin, &["--since", "1s", "it's [a] set", "select 1"]);
     assert_eq!(ran.status, Some(2));
-    assert!(ran.err.contains("is a data set, whose records a query selects"), "{}", ran.err);
+    assert!(ran.err.contains("is a data set: select its records by the query"), "{}", ran.err);
 }
 
 #[cfg(unix)]

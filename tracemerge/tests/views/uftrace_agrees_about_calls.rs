@@ -206,7 +206,10 @@ fn the_directory_replaces_its_predecessor_and_nothing_else() {
     std::fs::remove_file(place.path("link")).unwrap();
 
     for (output, told) in [
-        ("-", "uftrace is a directory and cannot go to standard output; name a directory with -o DIR"),
+        (
+            "-",
+            "uftrace is a directory, which cannot be written to standard output: name a directory with -o DIR",
+        ),
         ("tmp", "it is a directory with files that no merge has written"),
         ("app.trace.5", "it is not a directory, but uftrace needs one"),
         ("no/such/place", "cannot write 'no/such/place': No such file or directory; -o DIR writes elsewhere"),

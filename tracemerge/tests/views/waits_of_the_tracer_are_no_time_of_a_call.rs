@@ -84,7 +84,7 @@ fn waits() -> Place {
     ])
 }
 
-const SUM: &str = "16.6 ms of the time are not in these numbers: the tracer made threads wait 3 times, the longest \
+const SUM: &str = "these numbers leave out 16.6 ms in which the tracer made threads wait 3 times, the longest \
                    10.0 ms at 0.010000000s in main";
 
 #[test]
@@ -142,7 +142,8 @@ fn each_view_with_durations_says_how_much_is_left_out() {
     }
     let one =
         traces(&[(5, 9, Err(wait(50, 66, WaitCause::Ring))), (5, 9, Ok(": begins")), (6, 5, Ok(": begins"))]);
-    let sum = "1.60 ms of the time are not in these numbers: the tracer made a thread wait once, at 0.005000000s in 9";
+    let sum =
+        "these numbers leave out 1.60 ms in which the tracer made a thread wait once, at 0.005000000s in 9";
     assert_eq!(shown(&one, &["stats"]).lines().last(), Some(sum));
     let none = traces(&[(5, 9, Ok(": begins")), (6, 5, Ok(": begins"))]);
     for view in ["stats", "tree", "report"] {
@@ -203,7 +204,7 @@ fn a_wait_without_a_place_stays_in_the_durations() {
         (&report["functions"][0]["total_ns"], &report["waited_ns"]),
         (&Value::from(20 * MS), &Value::from(0))
     );
-    let told = "2.00 ms of the time are in these numbers although the tracer made threads wait: the trace does not have the places of these waits";
+    let told = "these numbers include 2.00 ms in which the tracer made threads wait, because the trace does not record when that was";
     assert_eq!(shown(&place, &["report"]).lines().nth(1), Some(told));
     assert!(shown(&place, &["show"]).contains("# stall ns=2000000\n"));
 }

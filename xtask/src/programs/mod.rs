@@ -140,7 +140,7 @@ fn counts_of_report(shell: &Shell, program: &str) -> Result<Counts> {
 fn is_usual(message: &str) -> bool {
     let Some(text) = message.strip_prefix("tracemerge: ") else { return false };
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == ',');
-    ["recovered ", "merged ", "warning: some debug information would take more "]
+    ["recovered ", "merged ", "warning: debug information beyond "]
         .iter()
         .any(|start| text.starts_with(start))
         || rest.len() < text.len()

@@ -65,20 +65,22 @@ pub(crate) fn clean(app: &App, yes: bool, messages: &mut Messages) -> Result<(),
     for left in abandoned(&app.merged_path()) {
         let path = left.place.path_of(&left.name);
         match left.remove() {
-            Ok(()) => messages.note(format_args!("deleted {}, which a killed merge has left", shown(&path))),
+            Ok(()) => {
+                messages.note(format_args!("deleted {}, a temporary file of a killed merge", shown(&path)))
+            }
             Err(error) => messages.warn(Error::io("delete", &path, error)),
         }
     }
     if !living.is_empty() {
         let files = count(living.len() as u64, "trace file");
-        messages.note(format_args!("left {files} of processes that are still running"));
+        messages.note(format_args!("not deleted: {files} of processes that are still running"));
     }
     if !others.is_empty() {
-        messages.note(format_args!("left {}", of_users(&others)));
+        messages.note(format_args!("not deleted: {}", of_users(&others)));
     }
     if !of_others.is_empty() {
         let files = count(of_others.len() as u64, "trace file");
-        messages.note(format_args!("left {files} of other programs of that name"));
+        messages.note(format_args!("not deleted: {files} of other programs of that name"));
     }
     let and_outputs: Vec<String> = outputs.iter().map(|path| format!(" and {}", shown(path))).collect();
     messages.done(format_args!("deleted {}{}", count(removed, "trace file"), and_outputs.concat()));
@@ -112,8 +114,9 @@ fn agreed(
         {
             agreed.extend(traces);
         } else {
-            messages
-                .warn(format_args!("left {files} in {place}; 'tracemerge clean --yes' deletes them, too"));
+            messages.warn(format_args!(
+                "not deleted: {files} in {place}; 'tracemerge clean --yes' deletes them, too"
+            ));
             kept.push(directory);
         }
     }

@@ -39,7 +39,9 @@ pub(super) fn remove(app: &App, messages: &mut Messages) -> Vec<PathBuf> {
         match remove_one(&path, format) {
             Ok(true) => removed.push(path),
             Ok(false) => {}
-            Err(Refused::Foreign(why)) => messages.note(format_args!("left {}: {why}", shown(&path))),
+            Err(Refused::Foreign(why)) => {
+                messages.note(format_args!("{} is not deleted: {why}", shown(&path)))
+            }
             Err(Refused::Failed(error)) => messages.warn(Error::io("delete", &path, error)),
         }
     }

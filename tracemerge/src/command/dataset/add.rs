@@ -135,7 +135,8 @@ pub(super) fn add(
     if let Some(other) = apps.iter().find(|app| app.is_data_set()) {
         // Its records lack what only traces have, such as the sites of messages.
         return Err(Error::plain(format!(
-            "{} is a data set: sets are put together by copying their files into one directory",
+            "cannot add {}, which is a data set itself: to put data sets together, copy their files into one \
+             directory",
             shown(&other.given)
         )));
     }
@@ -146,7 +147,7 @@ pub(super) fn add(
     let had = if before == 0 {
         String::new()
     } else {
-        format!("; {} of the chosen ones were there already", Grouped(before))
+        format!("; it had {} of the chosen ones already", Grouped(before))
     };
     messages.done(format_args!("added {} to {}{had}", count(now, "run"), shown(path)));
     Ok(())
@@ -171,12 +172,14 @@ fn name_of_machine(given: Option<String>) -> Result<String, Error> {
     match given {
         Some(name) if is_plain(&name) => Ok(name),
         Some(name) => Err(Error::plain(format!(
-            "--machine '{}' is no name of a machine: it may have letters, digits, and . - _, and begins with neither \
-             . nor -",
+            "--machine '{}' is not a name for a machine: expected letters, digits, and . - _, with neither . nor - \
+             at the beginning",
             name.escape_debug()
         ))),
         None => machine_name().filter(|name| is_plain(name)).ok_or_else(|| {
-            Error::plain("this machine has no name that can be part of a path; name it with --machine NAME")
+            Error::plain(
+                "the name of this machine cannot be part of a path: give another one with --machine NAME",
+            )
         }),
     }
 }
@@ -205,8 +208,9 @@ fn add_chosen(
     }
     if without > 0 {
         let files = count(without, "file");
-        messages
-            .warn(format_args!("{files} without a '# run' line: not in the set, which has records by runs"));
+        messages.warn(format_args!(
+            "not added: {files} without a '# run' line, so the run of the records is unknown"
+        ));
     }
     let (mut now, mut before) = (0, 0);
     for traces in by_run.into_values() {

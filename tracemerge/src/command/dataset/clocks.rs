@@ -84,7 +84,7 @@ pub(super) fn clocks(messages: &mut Messages) -> Result<(), Error> {
     }
     if without > 0 {
         messages
-            .warn(format_args!("{} without a reading of its '# run' line: left out", count(without, "run")));
+            .warn(format_args!("left out {}, whose readings have no '# run' line", count(without, "run")));
     }
     let clocks = Clocks::through(runs.iter().map(|(run, anchors)| (run, anchors.iter().copied())));
     print(Content::Json, &lines_of(&boots, &clocks))

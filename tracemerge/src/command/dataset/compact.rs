@@ -91,7 +91,8 @@ impl Compaction<'_> {
                 Ok(reader) => reader,
                 Err(error) => {
                     if self.damaged.insert(place.clone()) {
-                        messages.warn(format_args!("left as it is: {}", named(&place, &error)));
+                        messages
+                            .warn(format_args!("a damaged file is not compacted: {}", named(&place, &error)));
                     }
                     continue;
                 }

@@ -89,6 +89,7 @@ pub(crate) fn add(
 #[cfg(not(feature = "parquet"))]
 pub(crate) fn without_parquet() -> Error {
     Error::plain(
-        "this tracemerge was built without parquet: in a checkout, cargo install --path tracemerge --features parquet",
+        "this tracemerge was built without parquet; to build it with that, run in a checkout: cargo install --path \
+         tracemerge --features parquet",
     )
 }

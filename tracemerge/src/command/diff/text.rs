@@ -106,8 +106,8 @@ fn functions_text(calls: &Functions) -> String {
         if side.waited_inside_ns > 0 {
             let waited = duration(side.waited_inside_ns);
             text.push_str(&format!(
-                "{name}: the times include {waited} in which the tracer made threads wait, because the trace does not \
-                 have the places of these waits\n"
+                "{name}: the times include {waited} in which the tracer made threads wait, because the trace does \
+                 not record when these waits were\n"
             ));
         }
     }

@@ -85,8 +85,8 @@ impl Files {
         }
         for path in self.unread.drain(..) {
             messages.warn(format_args!(
-                "{} does not begin with a readable '# run' line: its run is unknown; lines that are in no ring \
-                 of that thread are not shown",
+                "{} does not begin with a readable '# run' line, so its run is unknown: only those of its lines \
+                 are shown that are still in the thread's ring in memory",
                 shown(&path)
             ));
         }

@@ -210,7 +210,7 @@ impl<O: Outlet> Follower<O> {
         let unseen: u64 = streams.iter().map(|stream| stream.unseen()).sum();
         if unseen > 0 {
             messages.note(format_args!(
-                "{} could not be shown: deleted, moved or rotated away before they could be read",
+                "{} could not be shown: files were deleted, moved or rotated before they were read",
                 count(unseen, "record")
             ));
         }
@@ -350,7 +350,7 @@ impl<O: Outlet> Follower<O> {
                 Err(error) => {
                     all = false;
                     if !look.is_alive() {
-                        messages.warn(format_args!("{error}; its records are not shown"));
+                        messages.warn(format_args!("{error}; the records in it are not shown"));
                     }
                 }
             }

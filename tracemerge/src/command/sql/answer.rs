@@ -207,7 +207,7 @@ pub(super) fn show(rows: &mut impl BufRead, form: RowForm, messages: &mut Messag
     }
     if left_out > 0 {
         messages.note(format_args!(
-            "a table has 10,000 rows or 64 MiB at most, and lacks {}: --csv and --json have all",
+            "the table ends after 10,000 rows or 64 MiB, without {}: --csv and --json write all rows",
             count(left_out, "row")
         ));
     }

@@ -38,7 +38,7 @@ pub(super) fn ask(question: &Question, messages: &mut Messages) -> Result<(), Er
     let scratch = Scratch::new().map_err(failed)?;
     let set = set_of(question, &scratch, messages)?;
     let listed = list_files(&set, RUNS).and_then(|files| {
-        files.ok_or_else(|| io::Error::other("it is not a data set, which has a table of runs"))
+        files.ok_or_else(|| io::Error::other("it has no table of runs, so it is not a data set"))
     });
     let files = listed.map_err(|error| Error::io("read the data set", source, error))?;
     let prelude = prelude(&files, &scratch);
@@ -80,8 +80,10 @@ fn set_of(question: &Question, scratch: &Scratch, messages: &mut Messages) -> Re
     if source.is_dir() && list_files(source, RUNS).map_err(failed)?.is_some() {
         if request.view.leaves_out() {
             let path = shown(source);
-            let text =
-                format!("{path} is a data set, whose records a query selects: options do that for traces");
+            let text = format!(
+                "{path} is a data set: select its records by the query, because options such as --since select \
+                 records of traces only"
+            );
             return Err(Error::plain(text));
         }
         return canonicalize(source).map_err(failed);

@@ -42,8 +42,8 @@ impl Program {
         };
         pythons.into_iter().find(has_module).map(Program::Python).ok_or_else(|| {
             Error::plain(
-                "there is no DuckDB, which answers queries: neither the command duckdb (https://duckdb.org/install) \
-                 nor the module of python3 (python3 -m pip install duckdb)",
+                "there is no DuckDB, which answers queries: install its command duckdb \
+                 (https://duckdb.org/install) or its module for Python (python3 -m pip install duckdb)",
             )
         })
     }

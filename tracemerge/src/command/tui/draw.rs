@@ -64,7 +64,7 @@ fn body(tui: &Tui) -> Vec<Line<'static>> {
     }
     let rows = tui.lines.shown();
     if rows.is_empty() && !tui.lines.is_pending() {
-        return vec![Line::from("no records: the filters take none (\\ removes them)")];
+        return vec![Line::from("no record fits the filters (\\ removes them)")];
     }
     let selected = tui.lines.selected;
     let mut lines: Vec<_> =

@@ -61,8 +61,8 @@ pub(crate) fn can_be_shown() -> bool {
 #[cfg(not(feature = "tui"))]
 pub(crate) fn tui(_job: &Job, _follow: bool, _messages: &mut Messages) -> Result<(), Error> {
     Err(Error::plain(
-        "this tracemerge was built without tui: in a checkout, cargo install --path tracemerge --features tui; \
-         tracemerge show prints the records",
+        "this tracemerge was built without tui, but tracemerge show prints the records; to build it with tui, run \
+         in a checkout: cargo install --path tracemerge --features tui",
     ))
 }
 

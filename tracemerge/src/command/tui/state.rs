@@ -89,8 +89,10 @@ impl Tui {
         let (first, end) = traces.ends();
         let lines = Lines::at(if is_following { end } else { first });
         let message = match (traces.has_rough_times(), traces.are_large()) {
-            (true, _) => "large: o makes the lanes; times may deviate from those of show in the last digits",
-            (false, true) => "large: o makes the lanes",
+            (true, _) => {
+                "large trace: o makes the lanes; the last digits of times may differ from those of show"
+            }
+            (false, true) => "large trace: o makes the lanes",
             (false, false) => "",
         };
         let message = message.to_owned();

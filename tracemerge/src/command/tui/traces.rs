@@ -432,7 +432,10 @@ impl Traces {
                     plan.check_all_bytes(&mut self.inputs)?;
                 }
                 Err(Stop::Backward { path }) => {
-                    return Err(Error::plain(format!("{} was changed while it was read", shown(&path))));
+                    return Err(Error::plain(format!(
+                        "{} was changed while it was read: run the command again",
+                        shown(&path)
+                    )));
                 }
                 Err(Stop::Write(error)) => return Err(Error::plain(error.to_string())),
             }

@@ -68,12 +68,13 @@ pub(crate) fn add(
         chosen.boots.iter().zip(sources.iter()).map(|(traces, sources)| boot(traces, sources)).collect();
     let Some(newest) = boots.iter().flatten().last() else {
         return Err(Error::plain(
-            "no trace begins with a '# run' line that has the time: logs cannot be placed",
+            "cannot merge logs by time: no trace begins with a '# run' line that has the time",
         ));
     };
     if !newest.clock.rate_is_known() {
         messages.warn(
-            "the traces record the time only once, and the machine was restarted since: logs are misplaced",
+            "the lines of logs are at wrong times, because the traces record the time only once, and the machine \
+             was restarted since",
         );
     }
     for path in with {
@@ -268,7 +269,7 @@ impl Log<'_> {
             duration(newest.clock.uncertainty_ns()),
         );
         for (records, place) in
-            [(self.outside.0, "before the first line of the traces"), (self.outside.1, "behind the last")]
+            [(self.outside.0, "before the first line of the traces"), (self.outside.1, "after the last")]
         {
             if records > 0 {
                 text.push_str(&format!("; {records} {place}"));
@@ -311,7 +312,7 @@ fn no_times_error(path: &Path, start: &[LogLine]) -> Error {
     let lines =
         if lines.is_empty() { " it is empty".to_owned() } else { format!(" its first lines are{lines}") };
     Error::plain(format!(
-        "no times are found in {}; tried {};{lines}",
+        "found no times in the log {}: tried {};{lines}",
         shown(path),
         StampFormat::ALL.map(StampFormat::name).join(", ")
     ))

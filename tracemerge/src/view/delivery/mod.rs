@@ -120,7 +120,10 @@ impl Delivery<'_, '_> {
                     self.plan.check_all_bytes(self.inputs)?;
                 }
                 Stop::Backward { path } => {
-                    return Err(Error::plain(format!("{} was changed while it was read", shown(&path))));
+                    return Err(Error::plain(format!(
+                        "{} was changed while it was read: run the command again",
+                        shown(&path)
+                    )));
                 }
             }
         }

@@ -308,6 +308,191 @@ fn the_critical_path_of_a_request_has_its_whole_time() {
     }
 }
 
+/// Writes the traces of two runs, each of three threads with nested calls and messages at random times.
+fn write_random_runs(place: &Place) {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    for pid in [5, 6] {
+        for tid in 1..=3 {
+            let tid = u64::from(pid) * 10 + tid;
+            let (mut ticks, mut open, mut lines) = (tid, Vec::new(), String::new());
+            for number in 0..400 {
+                // Some gaps are much longer than others.
+                let most = 1 << (4 + random(12));
+                ticks += 4 + random(most);
+                let text = match random(4) {
+                    0 => format!(": message {number}"),
+                    1 | 2 if open.len() < 6 => {
+                        open.push(random(5));
+                        format!("> f{} at a.rs:{}", open[open.len() - 1], open[open.len() - 1])
+                    }
+                    _ => match open.pop() {
+                        Some(function) => format!("< f{function} at a.rs:{function}"),
+                        None => ": outside".to_owned(),
+                    },
+                };
+                lines.push_str(&format!("{ticks:016x}-{tid:08} {text}\n"));
+            }
+            while let Some(function) = open.pop() {
+                ticks += 4 + random(1000);
+                lines.push_str(&format!("{ticks:016x}-{tid:08} < f{function} at a.rs:{function}\n"));
+            }
+            let name = format!("thread {}", tid % 10);
+            place.write(format!("app.trace.{tid}"), whole_file(&run(pid, 0), tid, &name, lines.as_bytes()));
+        }
+    }
+}
+
+/// A record in `jsonl`.
+struct Record {
+    pid: u64,
+    tid: u64,
+    ns: u64,
+    kind: String,
+    text: String,
+    function: String,
+}
+
+/// Returns the records of all threads in `jsonl`, those of each in their order.
+fn records_of_jsonl(place: &Place) -> Vec<Vec<Record>> {
+    let ran = place.merge(["--format", "jsonl", "--all-runs", "-o", "all.jsonl", "app"]);
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    let mut threads = std::collections::BTreeMap::<_, Vec<Record>>::new();
+    for line in place.text("all.jsonl").lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let number = |key: &str| row[key].as_u64().unwrap();
+        let text = |key: &str| row[key].as_str().map(str::to_owned);
+        let (kind, function) = (text("kind").unwrap(), text("function"));
+        let record = Record {
+            pid: number("pid"),
+            tid: number("tid"),
+            ns: number("ns"),
+            text: text("message").or(function.clone()).unwrap_or(kind.clone()),
+            kind,
+            function: function.unwrap_or_default(),
+        };
+        threads.entry((record.pid, record.tid)).or_default().push(record);
+    }
+    threads.into_values().collect()
+}
+
+/// The calls of a function: their times without the calls inside, and their whole times.
+#[derive(Default)]
+struct Calls {
+    own: Vec<i64>,
+    whole: Vec<i64>,
+}
+
+/// Returns the calls of each function in a run.
+fn calls_of(threads: &[Vec<Record>], pid: u64) -> std::collections::BTreeMap<String, Calls> {
+    let mut calls = std::collections::BTreeMap::<String, Calls>::new();
+    for thread in threads.iter().filter(|thread| thread[0].pid == pid) {
+        let mut open: Vec<(u64, i64)> = Vec::new();
+        for record in thread {
+            if record.kind == "enter" {
+                open.push((record.ns, 0));
+            } else if record.kind == "leave" {
+                let (begin, inside) = open.pop().unwrap();
+                let whole = (record.ns - begin) as i64;
+                let of = calls.entry(record.function.clone()).or_default();
+                of.own.push(whole - inside);
+                of.whole.push(whole);
+                open.last_mut().into_iter().for_each(|around| around.1 += whole);
+            }
+        }
+    }
+    calls
+}
+
+/// Returns the least number that at least half of all do not exceed.
+fn median(numbers: &[i64]) -> i64 {
+    let mut numbers = numbers.to_vec();
+    numbers.sort_unstable();
+    numbers[numbers.len().div_ceil(2) - 1]
+}
+
+#[test]
+fn gaps_silences_and_comparisons_are_those_of_json_lines() {
+    let place = Place::new();
+    write_random_runs(&place);
+    let threads = records_of_jsonl(&place);
+    assert_eq!(threads.len(), 6);
+    let us = |record: &Record| (record.ns / 1000) as i64;
+    let mut gaps = Vec::new();
+    for thread in &threads {
+        for pair in thread.windows(2) {
+            let gap = (us(&pair[1]) - us(&pair[0])) * 1000;
+            gaps.push((-gap, us(&pair[0]), pair[0].pid, pair[0].tid, &pair[0].text, &pair[1].text));
+        }
+    }
+    gaps.sort();
+    let longest: Vec<Value> = gaps
+        .iter()
+        .take(50)
+        .map(|(gap, begin, pid, tid, last, next)| {
+            json!({"gap_ns": -gap, "us": begin, "pid": pid, "thread": format!("thread {}", tid % 10),
+                "last_record": last, "next_record": next})
+        })
+        .collect();
+    let mut silences = Vec::new();
+    for thread in &threads {
+        let last = |thread: &[Record]| thread.iter().map(us).max().unwrap();
+        let of_run = threads.iter().filter(|of| of[0].pid == thread[0].pid).map(|of| last(of)).max().unwrap();
+        silences.push(json!({
+            "silent_ns": (of_run - last(thread)) * 1000, "us": last(thread),
+            "has_ended": thread.iter().any(|record| record.kind == "end"), "records": thread.len(),
+            "pid": thread[0].pid, "thread": format!("thread {}", thread[0].tid % 10),
+            "last_record": thread[thread.len() - 1].text,
+        }));
+    }
+    silences.sort_by_key(|row| {
+        (-row["silent_ns"].as_i64().unwrap(), row["pid"].as_u64(), row["thread"].to_string())
+    });
+    let [before, after] = [5, 6].map(|pid| calls_of(&threads, pid));
+    assert_eq!((before.len(), after.len()), (5, 5));
+    let mut changes: Vec<(i64, Value)> = before
+        .iter()
+        .map(|(function, before)| {
+            let after = &after[function];
+            let [own_before, own_after] = [before, after].map(|of| of.own.iter().sum::<i64>());
+            let [median_before, median_after] = [before, after].map(|of| median(&of.whole));
+            let ratio = (median_after as f64 / median_before as f64 * 100.0).round() / 100.0;
+            let row = json!({
+                "calls_before": before.own.len(), "calls_after": after.own.len(), "self_before_ns": own_before,
+                "self_after_ns": own_after, "change_ns": own_after - own_before, "median_before_ns": median_before,
+                "median_after_ns": median_after, "ratio": ratio, "function": function,
+                "place": function.replace('f', "a.rs:"),
+            });
+            (-(own_after - own_before).abs(), row)
+        })
+        .collect();
+    changes.sort_by_key(|(change, row)| (*change, row["function"].to_string()));
+    let changes: Vec<Value> = changes.into_iter().map(|(_, row)| row).collect();
+    for engine in engines() {
+        let ask = |query: &str| rows(&sql(&place, &engine, &["--json", "--all-runs", "app", query]));
+        let of_run = "split_part(run, '-', 2)::bigint as pid";
+        assert_eq!(
+            ask(&format!(
+                "select gap_ns, epoch_us(begin) as us, {of_run}, thread, last_record, next_record from gaps(n := 50)"
+            )),
+            longest
+        );
+        assert_eq!(
+            ask(&format!(
+                "select silent_ns, epoch_us(last_seen) as us, has_ended, records, {of_run}, thread, last_record \
+                 from silences()"
+            )),
+            silences
+        );
+        assert_eq!(ask("from before_and_after('%-5', '%-6')"), changes);
+    }
+}
+
 #[test]
 fn two_runs_are_compared_and_records_selected() {
     let place = Place::new();

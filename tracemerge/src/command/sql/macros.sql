@@ -65,7 +65,7 @@ from (
         coalesce(message, function, kind) as next_record,
         lag(coalesce(message, function, kind)) over w as last_record
     from records where thread like which
-    window w as (partition by host, run, tid order by ticks)
+    window w as (partition by host, run, tid order by record)
 )
 where begin is not null
 order by gap_ns desc, begin, run, thread limit n;
@@ -73,8 +73,8 @@ order by gap_ns desc, begin, run, thread limit n;
 -- The time from the last record of each thread to the last one of its run.
 create or replace macro silences() as table
 with last_records as (
-    select host, run, tid, max_by(thread, ticks) as thread, max(wall) as last_seen, count(*) as records,
-        arg_max(coalesce(message, function, kind), ticks) as last_record,
+    select host, run, tid, max_by(thread, record) as thread, max(wall) as last_seen, count(*) as records,
+        arg_max(coalesce(message, function, kind), record) as last_record,
         bool_or(kind = 'end') as has_ended
     from records group by host, run, tid
 )

@@ -167,6 +167,31 @@ fn a_signal_and_a_closed_pipe_leave_no_files() {
     assert_eq!(temporary_files(&place), [""; 0]);
 }
 
+#[cfg(unix)]
+#[test]
+fn longer_queries_than_are_read_are_refused() {
+    let place = Place::with_one_file();
+    fs::create_dir(place.path("bin")).unwrap();
+    place.install("bin/duckdb", PROGRAM);
+    place.write("rows", "");
+    let most = 16 << 20;
+    for (length, is_refused) in [(most, false), (most + 1, true)] {
+        let query = "select 1 ";
+        place.write("query", format!("{query}{}", " ".repeat(length - query.len())));
+        let mut command = place.command();
+        command.env("PATH", place.path("bin")).args(["sql", "app"]);
+        let ran = ran(command.stdin(fs::File::open(place.path("query")).unwrap()));
+        assert_eq!(ran.status == Some(2), is_refused, "{length}: {}", ran.err);
+        if is_refused {
+            assert!(ran.err.contains("may have at most 16777216 bytes"), "{}", ran.err);
+        }
+        // DuckDB has not got a part of it.
+        assert_eq!(place.path("said").exists(), !is_refused);
+        assert_eq!(temporary_files(&place), [""; 0]);
+        let _ = fs::remove_file(place.path("said"));
+    }
+}
+
 #[test]
 fn named_questions_have_the_answers_of_the_views() {
     let all = everything(5_000);

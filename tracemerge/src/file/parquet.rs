@@ -13,6 +13,14 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const VERSION_KEY: &str = "tracer.schema";
 /// In a data set: the key of the run, or the runs, whose rows a file has, separated by spaces.
 pub(crate) const RUN_KEY: &str = "tracer.run";
+/// In a data set: the key of the state of the run's traces when the run was added. In a file of several runs, this and
+/// the following keys end with a dot and the name of the run.
+pub(crate) const STATE_KEY: &str = "tracer.state";
+/// In the table of runs: the key of the ticks of the run's last record.
+pub(crate) const LAST_KEY: &str = "tracer.last";
+/// In the table of runs: the key of the run's files in the other tables, each as table, day and number, separated by
+/// spaces.
+pub(crate) const FILES_KEY: &str = "tracer.files";
 /// The beginning of the names of files in a data set that have the rows of several runs. No name of a run begins with it.
 pub(crate) const COMPACTED: &str = "compact-";
 
@@ -63,10 +71,32 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> 
     catch_panic(work).unwrap_or_else(|| Err(damaged()))
 }
 
-/// Returns the keys and values that the writer of a file has put into its metadata.
+/// The keys and values that the writer of a file has put into its metadata.
+pub(crate) type Keys = HashMap<String, String>;
+
+/// Returns the keys and values of a file.
 #[must_use]
-pub(crate) fn keys(of: &SerializedFileReader<File>) -> HashMap<String, String> {
+pub(crate) fn keys(of: &SerializedFileReader<File>) -> Keys {
     let keys = of.metadata().file_metadata().key_value_metadata();
     let pairs = keys.into_iter().flatten().map(|pair| (pair.key.clone(), pair.value.clone()));
     pairs.map(|(key, value)| (key, value.unwrap_or_default())).collect()
+}
+
+/// Returns the names of the runs whose rows a file of a data set has.
+pub(crate) fn runs_of(keys: &Keys) -> impl Iterator<Item = &str> {
+    keys.get(RUN_KEY).map_or("", |runs| &runs[..]).split(' ').filter(|run| !run.is_empty())
+}
+
+/// Returns the key of one run in a file of several.
+#[must_use]
+pub(crate) fn in_several(key: &str, run: &str) -> String {
+    format!("{key}.{run}")
+}
+
+/// Returns what a file says about one of its runs; `None` if it says nothing, as those of earlier versions do.
+#[must_use]
+pub(crate) fn key_of_run<'a>(keys: &'a Keys, key: &str, run: &str) -> Option<&'a str> {
+    let is_of_one = keys.contains_key(STATE_KEY);
+    let value = if is_of_one { keys.get(key) } else { keys.get(&in_several(key, run)) };
+    value.map(|value| &value[..])
 }

@@ -5,7 +5,7 @@
 //! as the set has their content: functions have names instead of addresses, and messages have no sites and no values.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,15 +21,14 @@ use trace_format::record::Flags;
 use crate::file::map::Map;
 use crate::file::parquet::{COMPACTED, RUN_KEY, guarded, keys, open};
 use crate::find::header::{Trace, of_bytes};
+use crate::find::set_files::{RUNS, list_files};
+use crate::find::set_runs::checked_files;
 use crate::os::sys::effective_user;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown};
 
-/// The tables that are read: those that every set has.
+/// The table whose rows are the lines.
 const RECORDS: &str = "records";
-const RUNS: &str = "runs";
-/// The greatest number of files that are read.
-const MAX_FILES: usize = 1 << 20;
 /// The number of bytes of lines in memory above which those of the largest threads are written to temporary files.
 const MAX_BYTES: usize = 128 << 20;
 /// The number of bytes from which on a thread counts as large.
@@ -54,10 +53,9 @@ struct ThreadLines {
 /// Returns whether a directory is a data set: its table of runs has a file with the metadata of one.
 #[must_use]
 pub(super) fn is_set(directory: &Path) -> bool {
-    let first = |path: PathBuf| entries(&path).ok()?.into_iter().next();
-    let file = first(directory.join(RUNS)).and_then(first).and_then(first);
-    let opened = file.and_then(|path| File::open(path).ok()).map(open);
-    match opened {
+    let files = list_files(directory).ok().flatten().unwrap_or_default();
+    let first = files.iter().find(|place| place.table == RUNS).map(|place| place.path_in(directory));
+    match first.and_then(|path| File::open(path).ok()).map(open) {
         Some(Ok(reader)) => keys(&reader).contains_key(RUN_KEY),
         // A file of a later version is refused when it is read.
         Some(Err(error)) => error.kind() == io::ErrorKind::Unsupported,
@@ -70,25 +68,20 @@ pub(super) fn is_set(directory: &Path) -> bool {
 /// # Errors
 /// A file is damaged or of a later version, or there is no room for temporary files.
 pub(super) fn traces(set: &Path, messages: &mut Messages) -> Result<Vec<Trace>, Error> {
-    let mut files = Vec::new();
     let failed = |error| Error::io("read the data set", set, error);
-    for day in entries(&set.join(RECORDS)).map_err(failed)? {
-        for machine in entries(&day).map_err(failed)? {
-            files.extend(entries(&machine).map_err(failed)?);
-        }
-        if files.len() > MAX_FILES {
-            return Err(failed(io::Error::other("it has more than a million files")));
-        }
-    }
+    let mut files = checked_files(set, &[RECORDS, RUNS]).map_err(failed)?.unwrap_or_default();
+    files.retain(|place| place.table == RECORDS);
     // The files of a run are numbered. Only the last one of a day can be in a file of several runs.
-    files.sort_by_cached_key(|path| {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let (run, number) = name.rsplit_once('-').unwrap_or((&name, ""));
+    files.sort_by_cached_key(|place| {
+        let name = place.name.trim_end_matches(".parquet");
+        let (run, number) = name.rsplit_once('-').unwrap_or((name, ""));
         let is_of_several = name.starts_with(COMPACTED);
-        (path.parent().map(Path::to_owned), is_of_several, run.to_owned(), number.parse::<u64>().ok())
+        let folder = (place.day.clone(), place.machine.clone());
+        (folder, is_of_several, run.to_owned(), number.parse::<u64>().ok())
     });
     let mut all = Threads { set, by_key: HashMap::new(), threads: Vec::new(), bytes: 0, odd: 0 };
-    for path in files {
+    for place in files {
+        let path = place.path_in(set);
         guarded(|| all.read(&path)).map_err(|error| Error::io("read", &path, error))?;
     }
     if all.odd > 0 {
@@ -100,20 +93,6 @@ pub(super) fn traces(set: &Path, messages: &mut Messages) -> Result<Vec<Trace>, 
     }
     let traces = all.threads.into_iter().map(ThreadLines::finish);
     Ok(traces.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
-}
-
-/// Returns the paths of the files and directories in a directory, in order, without links and hidden ones.
-fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        if !entry.file_type()?.is_symlink() && !is_hidden {
-            found.push(entry.path());
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 /// The threads whose lines were made.

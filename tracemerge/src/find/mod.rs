@@ -25,6 +25,10 @@ pub(crate) mod newest;
 pub(crate) mod owners;
 pub(crate) mod rings;
 pub(crate) mod search;
+#[cfg(feature = "parquet")]
+pub(crate) mod set_files;
+#[cfg(feature = "parquet")]
+pub(crate) mod set_runs;
 pub(crate) mod strangers;
 pub(crate) mod untraced;
 

@@ -7,7 +7,6 @@
 //! staging directory: if a writer is killed during a change, the next one that takes the lock completes it. Without a
 //! whole journal nothing was changed yet, and the next writer deletes the staging directory.
 
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::find::set_files::{DAY, FilePlace, MACHINE, file_names, is_plain, plain_names};
 use crate::os::directory::{Directory, Entry, Kind};
 use crate::os::sys::{effective_user, hold_lock};
 use crate::output::folder::{Folder, MARK};
@@ -31,47 +31,6 @@ const LONGEST_JOURNAL: u64 = 1 << 26;
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The time between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The beginnings of the names of folders in a table.
-const DAY: &str = "day=";
-const MACHINE: &str = "machine=";
-
-/// The place of a file in a set.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct FilePlace {
-    /// The name of the table.
-    pub table: String,
-    /// The day, such as `2026-11-18`.
-    pub day: String,
-    /// The name of the machine.
-    pub machine: String,
-    /// The name of the file.
-    pub name: String,
-}
-
-impl FilePlace {
-    /// Reads a place from words; `None` if one of them cannot be part of a path.
-    fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<FilePlace> {
-        let mut next = || words.next().filter(|word| is_plain(word)).map(str::to_owned);
-        Some(FilePlace { table: next()?, day: next()?, machine: next()?, name: next()? })
-    }
-
-    /// Returns the names of the folders, the outermost first.
-    fn folders(&self) -> [String; 3] {
-        [self.table.clone(), format!("{DAY}{}", self.day), format!("{MACHINE}{}", self.machine)]
-    }
-
-    fn words(&self) -> String {
-        format!("{} {} {} {}", self.table, self.day, self.machine, self.name)
-    }
-}
-
-/// Returns whether a word may be the name of a machine, or of another folder or file of a set.
-#[must_use]
-pub(crate) fn is_plain(word: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    !word.is_empty() && word.len() <= 200 && word.bytes().all(is_plain) && !word.starts_with(['.', '-'])
-}
-
 /// A data set, which may not exist yet.
 #[derive(Debug)]
 pub(crate) struct Set {
@@ -80,44 +39,6 @@ pub(crate) struct Set {
     around: Arc<Directory>,
     place: Place,
     name: OsString,
-}
-
-/// The greatest number of files of a set that are listed.
-const MAX_LISTED: usize = 1 << 20;
-
-/// Returns the paths of all files of the set at `path`, below that path and by table; `None` if the directory is not a
-/// set, which always has a day in the table `runs`. No link is followed, and other entries are left out.
-///
-/// # Errors
-/// The directory cannot be read, or has a million files and more.
-pub(crate) fn list_files(path: &Path, runs: &str) -> io::Result<Option<BTreeMap<String, Vec<String>>>> {
-    let set = Directory::open(path)?;
-    let mut files = BTreeMap::<String, Vec<String>>::new();
-    let mut listed = 0;
-    let (mut is_set, mut tables) = (false, plain_names(&set, "", Kind::Directory)?);
-    tables.sort();
-    for table in tables {
-        let of_table = set.open_directory(table.as_ref())?;
-        for day in plain_names(&of_table, DAY, Kind::Directory)? {
-            is_set |= table == runs;
-            let day = format!("{DAY}{day}");
-            let of_day = of_table.open_directory(day.as_ref())?;
-            for machine in plain_names(&of_day, MACHINE, Kind::Directory)? {
-                let machine = format!("{MACHINE}{machine}");
-                let of_machine = of_day.open_directory(machine.as_ref())?;
-                let mut names = plain_names(&of_machine, "", Kind::File)?;
-                names.retain(|name| name.ends_with(".parquet"));
-                listed += names.len();
-                if listed > MAX_LISTED {
-                    return Err(io::Error::other("it has more than a million files"));
-                }
-                let paths = names.iter().map(|name| format!("{table}/{day}/{machine}/{name}"));
-                files.entry(table.clone()).or_default().extend(paths);
-            }
-        }
-    }
-    files.values_mut().for_each(|paths| paths.sort());
-    Ok(is_set.then_some(files))
 }
 
 /// New files beside the set.
@@ -281,10 +202,7 @@ impl Locked<'_> {
     /// The folder cannot be read.
     pub(crate) fn names(&self, place: &FilePlace) -> io::Result<Vec<String>> {
         let Some(folder) = self.folder(place)? else { return Ok(Vec::new()) };
-        let mut names = plain_names(&folder, "", Kind::File)?;
-        names.retain(|name| name.ends_with(".parquet"));
-        names.sort();
-        Ok(names)
+        file_names(&folder)
     }
 
     /// Opens the folder of a file; `None` if there is none.
@@ -420,18 +338,6 @@ impl Locked<'_> {
             }
         }
     }
-}
-
-/// Returns the plain words after `prefix` in the names of the entries of one kind.
-fn plain_names(directory: &Directory, prefix: &str, kind: Kind) -> io::Result<Vec<String>> {
-    let names = directory.names()?.into_iter();
-    let is_of_kind = |name: &OsString| {
-        directory.look(name).is_ok_and(|found| found.is_some_and(|found| found.kind == kind))
-    };
-    let names = names.filter(is_of_kind).filter_map(|name| name.into_string().ok());
-    Ok(names
-        .filter_map(|name| Some(name.strip_prefix(prefix).filter(|word| is_plain(word))?.to_owned()))
-        .collect())
 }
 
 /// The journal of a killed writer.

@@ -572,6 +572,121 @@ fn compacted_sets_of_one_machine_are_copied_together() {
     assert_eq!((files(&both).len(), all_rows(&both)), (3, expected));
 }
 
+/// Makes a set of run 1 and of others, and compacts it.
+fn set_of_runs(place: &Place, name: &str, runs: &[(u32, &[u64])], is_compacted: bool) -> PathBuf {
+    fs::create_dir(place.path(format!("{name}.traces"))).unwrap();
+    for (number, ticks) in runs {
+        let bytes = file(&run(*number, (*number).into()), (*number).into(), ticks);
+        place.write(format!("{name}.traces/app.trace.{number}"), bytes);
+    }
+    let (set, traces) = (format!("{name}.set"), format!("{name}.traces"));
+    let ran = place.merge(["dataset", "add", "--machine", "m-1", &set, &traces]);
+    assert!(ran.status < Some(2), "{}", ran.err);
+    if is_compacted {
+        assert_eq!(place.merge(["dataset", "compact", &set]).status, Some(0));
+    }
+    place.path(set)
+}
+
+#[test]
+fn a_run_that_two_sets_have_is_there_once_after_they_are_copied_together() {
+    let (before, after) = ([2, 5], [2, 5, 9]);
+    for (is_compacted, has_grown) in [
+        ([true, false], false),
+        ([true, false], true),
+        ([false, true], true),
+        ([true, true], false),
+        ([true, true], true),
+    ] {
+        let place = Place::new();
+        let newest = if has_grown { &after[..] } else { &before };
+        let first = set_of_runs(&place, "first", &[(1, &before), (2, &[4]), (3, &[6])], is_compacted[0]);
+        let second = set_of_runs(&place, "second", &[(1, newest), (4, &[8]), (5, &[9])], is_compacted[1]);
+        let mut expected = all_rows(&second);
+        let of_others = all_rows(&first).into_iter().filter(|row| !row.contains("\"run\":\"00000010-1\""));
+        expected.extend(of_others);
+        expected.sort();
+        let sets = [[&first, &second], [&second, &first]];
+        for sets in sets {
+            let set = place.path("set");
+            sets.iter().for_each(|from| copy(from, &set));
+            // A reader names two files.
+            let ran = place.merge(["-o", "-", "set"]);
+            let case = format!("{is_compacted:?} {has_grown} {}", ran.err);
+            assert_eq!((ran.status, &ran.out[..]), (Some(2), &b""[..]), "{case}");
+            for words in [
+                "run 00000010-1 is there twice, in ",
+                "/compact-",
+                ".parquet and in ",
+                "'tracemerge dataset compact'",
+            ] {
+                assert!(ran.err.contains(words), "{case}");
+            }
+            let ran = compact(&place);
+            assert!(ran.err.contains("removed copies of 1 run"), "{case} {}", ran.err);
+            assert_eq!((ran.status, all_rows(&set)), (Some(0), expected.clone()), "{case}");
+            assert!(!compact(&place).err.contains("removed"), "{case}");
+            let ran = place.merge(["-o", "-", "set"]);
+            let text = String::from_utf8(ran.out).unwrap();
+            let lines = text.lines().filter(|line| line.contains(" : ")).count();
+            assert_eq!((ran.status.unwrap() < 2, lines), (true, newest.len() + 4), "{case} {}", ran.err);
+            assert!(add(&place, &["second.traces"]).err.contains("added 0 runs"), "{case}");
+            assert_eq!(all_rows(&set), expected, "{case}");
+            fs::remove_dir_all(&set).unwrap();
+        }
+        // Its addition in a newer state replaces all copies.
+        [&first, &second].into_iter().for_each(|from| copy(from, &place.path("set")));
+        place.write("second.traces/app.trace.1", file(&run(1, 1), 1, &[2, 5, 9, 11]));
+        assert!(add(&place, &["second.traces"]).err.contains("added 1 run "));
+        let rows = all_rows(&place.path("set"));
+        assert_eq!(rows.len(), expected.len() + 4 - newest.len(), "{is_compacted:?} {has_grown}");
+        assert!(place.merge(["-o", "-", "set"]).status < Some(2));
+    }
+}
+
+#[test]
+fn rows_of_two_states_of_a_run_are_refused_until_it_is_added_again() {
+    let place = Place::new();
+    let day = 86_400_000_000_000 / 250;
+    let (before, after) = ([2, 5], [2, 5, day + 7]);
+    let old = set_of_runs(&place, "old", &[(1, &before)], false);
+    for is_compacted in [false, true] {
+        let set = place.path("set");
+        let traces = place.path("new.traces");
+        fs::create_dir(&traces).unwrap();
+        // A tick is 250 ns.
+        let lines: Vec<u8> = after.iter().flat_map(|ticks| line(*ticks, 1, &format!("at {ticks}"))).collect();
+        place.write("new.traces/app.trace.1", crate::support::whole_file(&run(1, 1), 1, "main", &lines));
+        let other =
+            Run { wall: Wall(run(6, 1).wall.0 + 86_400_000_000_000), boot: b"other".to_vec(), ..run(6, 1) };
+        place.write("new.traces/app.trace.6", file(&other, 6, &[2]));
+        add(&place, &["new.traces"]);
+        if is_compacted {
+            compact(&place);
+        }
+        let expected = all_rows(&set);
+        // The file in the table of runs is now that of the older state.
+        copy(&old, &set);
+        for args in [&["-o", "-", "set"][..], &["dataset", "compact", "set"]] {
+            let ran = place.merge(args);
+            assert_eq!((ran.status, &ran.out[..]), (Some(2), &b""[..]), "{}", ran.err);
+            for words in [
+                "has rows of run 00000010-1 in another state than runs/",
+                "dataset add",
+                "into a new directory",
+            ] {
+                assert!(ran.err.contains(words), "{}", ran.err);
+            }
+        }
+        assert!(add(&place, &["new.traces"]).err.contains("added 1 run "));
+        let found = all_rows(&set);
+        assert_eq!(found, expected);
+        assert!(place.merge(["-o", "-", "set"]).status < Some(2));
+        fs::remove_dir_all(&set).unwrap();
+        fs::remove_dir_all(&traces).unwrap();
+    }
+}
+
 #[test]
 fn every_table_is_the_same_after_small_files_are_put_together() {
     let all = everything(5_000);

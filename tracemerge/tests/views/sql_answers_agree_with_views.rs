@@ -192,6 +192,34 @@ fn longer_queries_than_are_read_are_refused() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_set_that_has_a_run_twice_is_not_asked() {
+    let place = Place::new();
+    fs::create_dir(place.path("bin")).unwrap();
+    place.install("bin/duckdb", PROGRAM);
+    place.write("rows", "");
+    for number in 1..=2 {
+        place.write(
+            format!("app.trace.{number}"),
+            whole_file(&run(number, 1), number.into(), "main", &line(20, number.into(), "x")),
+        );
+    }
+    place.merge(["dataset", "add", "--machine", "m-1", "set", "app"]);
+    assert_eq!(sql(&place, &place.path("bin"), &["set", "select 1"]).status, Some(0));
+    let clocks =
+        fs::read_dir(place.path("set/clocks")).unwrap().next().unwrap().unwrap().path().join("machine=m-1");
+    let file = clocks.join("00000010-1-0.parquet");
+    let copied = fs::read(&file).unwrap();
+    assert_eq!(place.merge(["dataset", "compact", "set"]).status, Some(0));
+    fs::write(file, copied).unwrap();
+    let ran = sql(&place, &place.path("bin"), &["set", "select 1"]);
+    assert_eq!((ran.status, &ran.out[..]), (Some(2), &b""[..]), "{}", ran.err);
+    assert!(ran.err.contains("run 00000010-1 is there twice, in clocks/day="), "{}", ran.err);
+    assert_eq!(place.merge(["dataset", "compact", "set"]).status, Some(0));
+    assert_eq!(sql(&place, &place.path("bin"), &["set", "select 1"]).status, Some(0));
+}
+
 #[test]
 fn named_questions_have_the_answers_of_the_views() {
     let all = everything(5_000);

@@ -1,6 +1,6 @@
 //! The addition of runs to a data set.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -8,20 +8,20 @@ use std::sync::Arc;
 
 use trace_format::meta::Run;
 
-use crate::command::dataset::files::{compacted, is_of_several, key_of, metadata_of, named, runs_of};
+use crate::command::dataset::files::{compacted, metadata_of, named};
 use crate::command::merge::{Job, write_chosen};
-use crate::file::parquet::{keys, open};
+use crate::file::parquet::{FILES_KEY, LAST_KEY, STATE_KEY, VERSION, key_of_run, keys, open, runs_of};
 use crate::find::app::App;
 use crate::find::choose::{Choice, Chosen};
 use crate::find::find_traces_of_all;
 use crate::find::header::Trace;
+use crate::find::set_files::{FilePlace, RUNS, is_plain};
 use crate::os::sys::machine_name;
-use crate::output::set::{FilePlace, Locked, Set, Staged, is_plain};
+use crate::output::set::{Locked, Set, Staged};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count, shown};
-use crate::view::export::parquet::dataset::{DatasetLayout, RUNS, TABLES, TableName, date_of};
+use crate::view::export::parquet::dataset::{DatasetLayout, TABLES, TableName, date_of};
 use crate::view::export::parquet::rewrite::rewrite;
-use crate::view::export::parquet::schema::{FILES_KEY, LAST_KEY, STATE_KEY, VERSION};
 use crate::view::export::parquet::subjects::name_of_run;
 use crate::view::request::Request;
 
@@ -39,20 +39,22 @@ struct KnownRun {
 impl KnownRun {
     /// Reads what the metadata of a file in the table of runs say about this run; `None` if its rows are not there.
     fn read(file: File, run: &str) -> io::Result<Option<KnownRun>> {
-        let keys: HashMap<String, String> = keys(&open(file)?);
+        let keys = keys(&open(file)?);
         if !runs_of(&keys).any(|known| known == run) {
             return Ok(None);
         }
-        let text = |key: &str| {
-            let of_run = if is_of_several(&keys) { keys.get(&key_of(key, run)) } else { keys.get(key) };
-            of_run.map_or("", |value| &value[..])
-        };
+        let text = |key| key_of_run(&keys, key, run).unwrap_or_default();
         Ok(Some(KnownRun {
             state: text(STATE_KEY).to_owned(),
             last: text(LAST_KEY).parse().unwrap_or(0),
             files: text(FILES_KEY).split(' ').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
         }))
     }
+}
+
+/// Returns the newest of the states in which a set has a run.
+fn newest(known: &[KnownRun]) -> Option<&KnownRun> {
+    known.iter().max_by_key(|known| (known.last, &known.state))
 }
 
 /// A run that is to be added.
@@ -230,7 +232,7 @@ impl NewRun<'_> {
         let failed = |error| Error::io("write to the data set", &set.path, error);
         let state = self.state();
         let known = self.known(&set.lock(None).map_err(failed)?).map_err(failed)?;
-        if known.is_some_and(|known| known.state == state) {
+        if newest(&known).is_some_and(|known| known.state == state) {
             return Ok(Added::Before);
         }
         let mut folder = set.begin().map_err(failed)?;
@@ -255,12 +257,13 @@ impl NewRun<'_> {
         let new = staged.read(name).and_then(|file| KnownRun::read(file, &self.name())).map_err(failed)?;
         let new = new.unwrap_or_default();
         let locked = set.lock(Some(&staged)).map_err(failed)?;
-        let known = self.known(&locked).map_err(failed)?.unwrap_or_default();
+        let known = self.known(&locked).map_err(failed)?;
         // Another writer may have been faster, and may have read more.
-        if known.state == state || known.last > new.last {
+        if newest(&known).is_some_and(|known| known.state == state || known.last > new.last) {
             return Ok(Added::Before);
         }
-        let old: Vec<FilePlace> = known.files.iter().filter_map(|name| self.place(name)).collect();
+        let files = known.iter().flat_map(|known| &known.files);
+        let old: Vec<FilePlace> = files.filter_map(|name| self.place(name)).collect();
         let mut removed = Vec::new();
         self.write_without(&old, (&staged, &locked), &mut added, &mut removed).map_err(failed)?;
         removed.extend(old);
@@ -268,25 +271,19 @@ impl NewRun<'_> {
         Ok(Added::Now)
     }
 
-    /// Returns the state in which the set has the run.
-    fn known(&self, locked: &Locked<'_>) -> io::Result<Option<KnownRun>> {
-        let place = self.place_in_runs();
-        let read = |file| KnownRun::read(file, &self.name()).map_err(|error| named(&place, &error));
-        let own = locked.read(&place)?.map(read).transpose()?.flatten();
-        if own.is_some() {
-            return Ok(own);
-        }
-        for place in compacted(&place, locked)? {
+    /// Returns the states in which the set has the run: several, if sets with the run were copied together.
+    fn known(&self, locked: &Locked<'_>) -> io::Result<Vec<KnownRun>> {
+        let own = self.place_in_runs();
+        let mut known = Vec::new();
+        for place in compacted(&own, locked)?.into_iter().chain([own]) {
             let Some(file) = locked.read(&place)? else { continue };
-            if let Some(known) = KnownRun::read(file, &self.name()).map_err(|error| named(&place, &error))? {
-                return Ok(Some(known));
-            }
+            known.extend(KnownRun::read(file, &self.name()).map_err(|error| named(&place, &error))?);
         }
-        Ok(None)
+        Ok(known)
     }
 
-    /// Writes the files of several runs in the folders of the files `old`, and in that of the run, without the rows of
-    /// the run. Adds the new files to `added`, and the places of those that would be empty to `removed`.
+    /// Writes the files of several runs in the folders of the files `old` and `added` without the rows of the run. Adds
+    /// the new files to `added`, and the places of those that would be empty to `removed`.
     fn write_without(
         &self,
         old: &[FilePlace],
@@ -294,9 +291,9 @@ impl NewRun<'_> {
         added: &mut Vec<(String, FilePlace)>,
         removed: &mut Vec<FilePlace>,
     ) -> io::Result<()> {
-        let in_runs = self.place_in_runs();
         let folder = |place: &FilePlace| FilePlace { name: String::new(), ..place.clone() };
-        let folders: BTreeSet<FilePlace> = old.iter().chain([&in_runs]).map(folder).collect();
+        let new = added.iter().map(|(_, place)| place);
+        let folders: BTreeSet<FilePlace> = old.iter().chain(new).map(folder).collect();
         let places =
             folders.iter().map(|folder| compacted(folder, locked)).collect::<io::Result<Vec<_>>>()?;
         for (number, place) in places.concat().into_iter().enumerate() {
@@ -310,7 +307,7 @@ impl NewRun<'_> {
             let others: Vec<&str> = runs_of(&keys).filter(|run| *run != self.name()).collect();
             let name = format!("rewritten.{number}");
             let out = staged.create(&name)?;
-            let rows = rewrite(table, vec![file], Some(&self.name()), &metadata_of(&others, &[&keys]), out)
+            let rows = rewrite(table, vec![file], &[&self.name()], &metadata_of(&others, &[&keys]), out)
                 .map_err(|error| named(&place, &error))?;
             if rows == 0 { removed.push(place) } else { added.push((name, place)) }
         }

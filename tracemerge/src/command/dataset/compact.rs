@@ -3,8 +3,10 @@
 //! A step takes up to [`MAX_FILES`] small files of a folder under the lock of the set, so that no other writer changes
 //! them meanwhile, and replaces them by one file in one change. So a command that is killed leaves each row once, and the
 //! next one continues. A file that is large enough is never read again.
+//!
+//! Before that, if sets with the same run were copied into one directory, only the newest state of each run stays.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
@@ -12,9 +14,11 @@ use std::time::SystemTime;
 
 use parquet::file::reader::FileReader;
 
-use crate::command::dataset::files::{metadata_of, named, runs_of};
-use crate::file::parquet::{COMPACTED, keys, open};
-use crate::output::set::{FilePlace, Set, Staged};
+use crate::command::dataset::files::{metadata_of, named};
+use crate::file::parquet::{COMPACTED, Keys, keys, open, runs_of};
+use crate::find::set_files::FilePlace;
+use crate::find::set_runs::copies;
+use crate::output::set::{Locked, Set, Staged};
 use crate::time::clocks::wall_clock;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown};
@@ -54,6 +58,7 @@ pub(super) fn compact(path: &Path, messages: &mut Messages) -> Result<(), Error>
     }
     let today = date_of(wall_clock(SystemTime::now()));
     let mut compaction = Compaction { set: &set, today, damaged: BTreeSet::new(), files: 0, made: 0 };
+    let copies = compaction.remove_copies(messages).map_err(failed)?;
     for table in TableName::ALL {
         for (day, machine) in set.folders(table.name()).map_err(failed)? {
             let folder = FilePlace { table: table.name().to_owned(), day, machine, name: String::new() };
@@ -61,11 +66,83 @@ pub(super) fn compact(path: &Path, messages: &mut Messages) -> Result<(), Error>
         }
     }
     let Compaction { files, made, .. } = compaction;
-    messages.done(format_args!("put {} of {} together into {}", count(files, "file"), shown(path), made));
+    let removed =
+        if copies == 0 { String::new() } else { format!("; removed copies of {}", count(copies, "run")) };
+    messages.done(format_args!(
+        "put {} of {} together into {made}{removed}",
+        count(files, "file"),
+        shown(path)
+    ));
     Ok(())
 }
 
 impl Compaction<'_> {
+    /// Removes the rows of runs that other files have, too, and those of states that are not the newest. Returns the
+    /// number of these runs.
+    fn remove_copies(&mut self, messages: &mut Messages) -> std::io::Result<u64> {
+        let staged = Staged::of(self.set.begin()?)?;
+        let locked = self.set.lock(Some(&staged))?;
+        let files = self.files_with_keys(&locked, messages)?;
+        let copies = copies(&files);
+        copies.refuse_torn()?;
+        let mut by_file = BTreeMap::<&FilePlace, BTreeSet<&str>>::new();
+        for of in &copies.superfluous {
+            by_file.entry(&of.file).or_default().insert(&of.run);
+        }
+        let runs =
+            copies.superfluous.iter().map(|of| (&of.file.machine, &of.run)).collect::<BTreeSet<_>>().len();
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        for (place, keys) in &files {
+            let Some(without) = by_file.get(place) else { continue };
+            let others: Vec<&str> = runs_of(keys).filter(|run| !without.contains(run)).collect();
+            let table = TableName::named(&place.table);
+            let (Some(table), Some(file), false) = (table, locked.read(place)?, others.is_empty()) else {
+                removed.push(place.clone());
+                continue;
+            };
+            let name = format!("rewritten.{}", added.len());
+            let (out, without) = (staged.create(&name)?, without.iter().copied().collect::<Vec<_>>());
+            rewrite(table, vec![file], &without, &metadata_of(&others, &[keys]), out)
+                .map_err(|error| named(place, &error))?;
+            added.push((name, place.clone()));
+        }
+        if runs > 0 {
+            locked.change(staged, &added, &removed)?;
+        }
+        Ok(runs as u64)
+    }
+
+    /// Returns all files of the set with their keys. Those that cannot be read are left as they are.
+    fn files_with_keys(
+        &mut self,
+        locked: &Locked<'_>,
+        messages: &mut Messages,
+    ) -> std::io::Result<Vec<(FilePlace, Keys)>> {
+        let mut files = Vec::new();
+        for table in TABLES {
+            for (day, machine) in self.set.folders(table)? {
+                let folder = FilePlace { table: table.to_owned(), day, machine, name: String::new() };
+                for name in locked.names(&folder)? {
+                    let place = FilePlace { name, ..folder.clone() };
+                    let Some(file) = locked.read(&place)? else { continue };
+                    match open(file) {
+                        Ok(reader) => files.push((place, keys(&reader))),
+                        Err(error) => self.leave(place, &error, messages),
+                    }
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// Reports a file that cannot be read, once.
+    fn leave(&mut self, place: FilePlace, error: &std::io::Error, messages: &mut Messages) {
+        let text = named(&place, error);
+        if self.damaged.insert(place) {
+            messages.warn(format_args!("left as it is: {text}"));
+        }
+    }
+
     /// Puts some small files of a folder together. Returns whether there were any.
     fn step(
         &mut self,
@@ -90,10 +167,7 @@ impl Compaction<'_> {
             let reader = match open(file.try_clone()?) {
                 Ok(reader) => reader,
                 Err(error) => {
-                    if self.damaged.insert(place.clone()) {
-                        messages
-                            .warn(format_args!("a damaged file is not compacted: {}", named(&place, &error)));
-                    }
+                    self.leave(place, &error, messages);
                     continue;
                 }
             };
@@ -117,9 +191,9 @@ impl Compaction<'_> {
         let count = files.len() as u64;
         let all_runs: Vec<&str> = metadata.iter().flat_map(runs_of).collect();
         let of_all = metadata_of(&all_runs, &metadata.iter().collect::<Vec<_>>());
-        let name = name_of(&places, &all_runs, &names);
+        let name = name_of(&places, &of_all, &names);
         let out = staged.create(&name)?;
-        rewrite(table, files, None, &of_all, out).map_err(|error| named(folder, &error))?;
+        rewrite(table, files, &[], &of_all, out).map_err(|error| named(folder, &error))?;
         let added = [(name.clone(), FilePlace { name, ..folder.clone() })];
         locked.change(staged, &added, &places)?;
         (self.files, self.made) = (self.files + count, self.made + 1);
@@ -127,14 +201,14 @@ impl Compaction<'_> {
     }
 }
 
-/// Returns the name of the file that takes the place of the files `from`, which have rows of these runs. Files of several
-/// sets have the same name only if they have rows of the same runs, so sets may be copied together. `names` are those of
-/// all files in the folder.
-fn name_of(from: &[FilePlace], runs: &[&str], names: &[String]) -> String {
+/// Returns the name of the file that takes the place of the files `from` and has this metadata. Files of several sets have
+/// the same name only if they have rows of the same runs in the same states, so sets may be copied together. `names` are
+/// those of all files in the folder.
+fn name_of(from: &[FilePlace], metadata: &[(String, String)], names: &[String]) -> String {
     let name = |attempt: u32| {
         let mut hasher = DefaultHasher::new();
         from.iter().for_each(|place| place.name.hash(&mut hasher));
-        (runs, attempt).hash(&mut hasher);
+        (metadata, attempt).hash(&mut hasher);
         format!("{COMPACTED}{:016x}.parquet", hasher.finish())
     };
     // An earlier file of this name may be there, without the rows of runs that have grown since.

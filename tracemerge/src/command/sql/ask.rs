@@ -12,13 +12,14 @@ use crate::command::dataset::write_new;
 use crate::command::merge::Job;
 use crate::find::app::App;
 use crate::find::choose::Choice;
+use crate::find::set_files::list_files;
+use crate::find::set_runs::checked_files;
 use crate::os::signals::{Signals, keep_interrupts_from_this_process};
 use crate::os::unfinished::Scratch;
-use crate::output::set::list_files;
 use crate::ui::console::Stream;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
-use crate::view::export::parquet::dataset::RUNS;
+use crate::view::export::parquet::dataset::TABLES;
 use crate::view::rows::RowForm;
 
 /// The greatest length of queries that are read from standard input, in bytes.
@@ -37,7 +38,7 @@ pub(super) fn ask(question: &Question, messages: &mut Messages) -> Result<(), Er
     let failed = |error| Error::io("make a directory for temporary files in", &std::env::temp_dir(), error);
     let scratch = Scratch::new().map_err(failed)?;
     let set = set_of(question, &scratch, messages)?;
-    let listed = list_files(&set, RUNS).and_then(|files| {
+    let listed = checked_files(&set, &TABLES).and_then(|files| {
         files.ok_or_else(|| io::Error::other("it has no table of runs, so it is not a data set"))
     });
     let files = listed.map_err(|error| Error::io("read the data set", source, error))?;
@@ -77,7 +78,7 @@ fn check_length(query: &str) -> Result<(), Error> {
 fn set_of(question: &Question, scratch: &Scratch, messages: &mut Messages) -> Result<PathBuf, Error> {
     let Question { source, request, .. } = question;
     let failed = |error| Error::io("read the data set", source, error);
-    if source.is_dir() && list_files(source, RUNS).map_err(failed)?.is_some() {
+    if source.is_dir() && list_files(source).map_err(failed)?.is_some() {
         if request.view.leaves_out() {
             let path = shown(source);
             let text = format!(

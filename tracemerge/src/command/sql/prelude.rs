@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::find::set_files::FilePlace;
 use crate::os::unfinished::Scratch;
 use crate::view::export::parquet::dataset::columns_of_tables;
 use crate::view::export::parquet::schema::ColumnType;
@@ -13,7 +14,11 @@ const MACROS: &str = include_str!("macros.sql");
 const MEMORY: &str = "1GB";
 
 /// Returns the settings and definitions for a set with these `files` by table, whose directory is the current one.
-pub(super) fn prelude(files: &BTreeMap<String, Vec<String>>, scratch: &Scratch) -> String {
+pub(super) fn prelude(files: &[FilePlace], scratch: &Scratch) -> String {
+    let mut by_table = BTreeMap::<&str, Vec<String>>::new();
+    for place in files {
+        by_table.entry(&place.table).or_default().push(quoted(&place.path(), '\''));
+    }
     let temporary = scratch.path().join("spilled");
     let mut text = format!(
         "set autoinstall_known_extensions = false;\n\
@@ -23,7 +28,7 @@ pub(super) fn prelude(files: &BTreeMap<String, Vec<String>>, scratch: &Scratch) 
          set TimeZone = 'UTC';\n",
         quoted(&temporary.to_string_lossy(), '\'')
     );
-    for (table, columns) in columns_of_tables().filter(|(table, _)| !files.contains_key(*table)) {
+    for (table, columns) in columns_of_tables().filter(|(table, _)| !by_table.contains_key(table)) {
         let columns = columns
             .iter()
             .map(|column| format!("null::{} as {}", type_of(column.of), quoted(&column.name, '"')));
@@ -31,8 +36,7 @@ pub(super) fn prelude(files: &BTreeMap<String, Vec<String>>, scratch: &Scratch) 
             columns.chain(["null::date as day".into(), "null::varchar as machine".into()]).collect();
         put_view(table, &format!("select {} where false", columns.join(", ")), &mut text);
     }
-    for (table, files) in files.iter().filter(|(_, files)| !files.is_empty()) {
-        let files: Vec<String> = files.iter().map(|file| quoted(file, '\'')).collect();
+    for (table, files) in by_table {
         let select = format!(
             "select * from read_parquet([{}], union_by_name = true, hive_partitioning = true, \
              hive_types = {{'day': date, 'machine': varchar}})",
@@ -84,10 +88,7 @@ mod tests {
     #[test]
     fn each_table_has_a_view_and_nothing_is_allowed_behind_the_definitions() {
         let scratch = Scratch::new().unwrap();
-        let files = BTreeMap::from([(
-            "calls".to_owned(),
-            vec!["calls/day=2026-11-18/machine=m/a.parquet".to_owned()],
-        )]);
+        let files = [FilePlace::parse(["calls", "2026-11-18", "m", "a.parquet"].into_iter()).unwrap()];
         let text = prelude(&files, &scratch);
         for (table, _) in columns_of_tables() {
             assert_eq!(

@@ -22,6 +22,7 @@ use super::schema::{
 use super::subjects::Subjects;
 use super::table::{Head, Table, signed};
 use super::tables::{MAX_TABLE_BYTES, MICROSECOND, encoder};
+use crate::find::set_files::RUNS;
 use crate::output::folder::put_part;
 use crate::time::clocks::ClockReader;
 use crate::view::export::Export;
@@ -50,8 +51,8 @@ pub(crate) struct DatasetLayout {
     pub host: String,
     /// The name of the run, for the metadata of files.
     pub run: String,
-    /// The state of the run's traces, for the metadata of the file in the table of runs: as long as it is the same, the
-    /// run need not be read again.
+    /// The state of the run's traces, for the metadata of files: as long as it is the same, the run need not be read
+    /// again.
     pub state: String,
 }
 
@@ -74,8 +75,6 @@ impl Layout for DatasetLayout {
     }
 }
 
-/// The name of the table of runs.
-pub(crate) const RUNS: &str = "runs";
 /// The names of all tables, in the order of [`TableName`].
 pub(crate) const TABLES: [&str; 8] =
     ["records", "values", "calls", "spans", "waits", "losses", "clocks", RUNS];
@@ -272,7 +271,7 @@ impl DatasetFormat {
         self.parts[place].2 += 1;
         let name = format!("{}.{}.{part}.parquet", of.name(), date(day));
         self.names.push(name.clone());
-        let mut all = vec![(RUN_KEY, self.layout.run.clone())];
+        let mut all = vec![(RUN_KEY, self.layout.run.clone()), (STATE_KEY, self.layout.state.clone())];
         all.extend_from_slice(metadata);
         let table = Table::new(of.columns(), &all)?;
         self.files.push(OpenFile { of, day, name, rows: 0, bytes: 0, table });
@@ -602,11 +601,7 @@ impl DatasetFormat {
         self.subjects.meet_threads(inventory);
         let begun = run.wall.0 / MICROSECOND;
         let (first, last) = self.times.unwrap_or((begun, begun));
-        let metadata = [
-            (STATE_KEY, self.layout.state.clone()),
-            (LAST_KEY, self.last.to_string()),
-            (FILES_KEY, self.names.join(" ")),
-        ];
+        let metadata = [(LAST_KEY, self.last.to_string()), (FILES_KEY, self.names.join(" "))];
         let file = self.file(TableName::Runs, begun / DAY, &metadata)?;
         let numbers = [first, last, self.count, self.lost].map(signed);
         let thread = u32::try_from(thread).unwrap_or(u32::MAX);

@@ -6,7 +6,7 @@
 //! version of the schema did not have them, are empty.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
@@ -161,8 +161,8 @@ struct Input {
     places: Vec<Option<(usize, bool)>>,
     /// The columns of the order.
     order: [usize; 2],
-    /// The number of the column with the run, and the run whose rows are left out.
-    without: Option<(usize, Vec<u8>)>,
+    /// The number of the column with the run, and the runs whose rows are left out.
+    without: (usize, HashSet<Vec<u8>>),
     next_group: usize,
     readers: Vec<Option<ColumnReader>>,
     /// The number of rows of the current row group that were not read.
@@ -176,7 +176,7 @@ struct Input {
 }
 
 impl Input {
-    fn open(file: File, table: TableName, without: Option<&str>) -> io::Result<Input> {
+    fn open(file: File, table: TableName, without: &[&str]) -> io::Result<Input> {
         let reader = open(file)?;
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
         let place = |column: &ColumnSpec| {
@@ -192,7 +192,7 @@ impl Input {
         let places = of.iter().map(place).collect::<io::Result<Vec<_>>>()?;
         let number = |name: &str| of.iter().position(|column| column.name == name).unwrap_or(0);
         let order = table.order().map(number);
-        let without = without.map(|run| (number("run"), run.as_bytes().to_vec()));
+        let without = (number("run"), without.iter().map(|run| run.as_bytes().to_vec()).collect());
         let columns = of.iter().map(Column::new).collect();
         let (readers, reached) = (Vec::new(), (i64::MIN, i64::MIN));
         let (next_group, left, at, rows) = (0, 0, 0, 0);
@@ -228,14 +228,18 @@ impl Input {
         Ok(true)
     }
 
-    /// Removes the rows of the run that is left out.
+    /// Removes the rows of the runs that are left out.
     fn leave_out(&mut self) {
-        let Some((of_run, run)) = &self.without else { return };
+        let (of_run, without) = &self.without;
+        if without.is_empty() {
+            return;
+        }
         let Values::Texts(runs) = &self.columns[*of_run].values else { return };
         let mut runs = runs.iter();
         let levels = self.columns[*of_run].levels.iter();
-        let stays: Vec<bool> =
-            levels.map(|level| *level == 0 || runs.next().is_some_and(|of| of.data() != &run[..])).collect();
+        let stays: Vec<bool> = levels
+            .map(|level| *level == 0 || runs.next().is_some_and(|run| !without.contains(run.data())))
+            .collect();
         if stays.iter().all(|stays| *stays) {
             return;
         }
@@ -290,7 +294,7 @@ impl Values {
     }
 }
 
-/// Writes the rows of files of a table into one file, without those of the run `without`, and with this metadata.
+/// Writes the rows of files of a table into one file, without those of the runs `without`, and with this metadata.
 /// Returns their number.
 ///
 /// # Errors
@@ -298,7 +302,7 @@ impl Values {
 pub(crate) fn rewrite(
     table: TableName,
     files: Vec<File>,
-    without: Option<&str>,
+    without: &[&str],
     metadata: &[(String, String)],
     out: File,
 ) -> io::Result<u64> {

@@ -6,15 +6,7 @@
 
 use std::borrow::Cow;
 
-pub(crate) use crate::file::parquet::{RUN_KEY, VERSION, VERSION_KEY};
-
-/// In the table of runs: the state of the run's traces when it was added. In a file of several runs, this and the
-/// following keys end with a dot and the name of the run.
-pub(crate) const STATE_KEY: &str = "tracer.state";
-/// In the table of runs: the ticks of the run's last record.
-pub(crate) const LAST_KEY: &str = "tracer.last";
-/// In the table of runs: the run's files in the other tables, each as table, day and number, separated by spaces.
-pub(crate) const FILES_KEY: &str = "tracer.files";
+pub(crate) use crate::file::parquet::{FILES_KEY, LAST_KEY, RUN_KEY, STATE_KEY, VERSION, VERSION_KEY};
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,0 +1,205 @@
+//! The rows of a run in a data set, each of which one file has.
+//!
+//! In a folder of a table, a run has files of its own, which are numbered. If a compaction has put small files together,
+//! the rows of the last of them are in a file of several runs instead. If sets that have the same run are copied into
+//! one directory, more files have its rows. Each file states in its metadata of which runs its rows are, and in which
+//! state of its traces each of these was added. The table of runs has the last ticks of each state, and so shows the
+//! newest one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::file::parquet::{
+    COMPACTED, FILES_KEY, Keys, LAST_KEY, STATE_KEY, key_of_run, keys, open, runs_of,
+};
+use crate::find::set_files::{FilePlace, RUNS, list_files};
+
+/// How often a set is looked at that has a run twice, and the time between: a command that changes it needs less.
+const LOOKS: usize = 10;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A run of a machine.
+type MachineAndRun<'a> = (&'a str, &'a str);
+
+/// The rows of a run that are to be removed from a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Superfluous {
+    /// The file.
+    pub file: FilePlace,
+    /// The run.
+    pub run: String,
+    /// A file that has the same rows, or newer ones, of this run.
+    pub other: FilePlace,
+}
+
+impl fmt::Display for Superfluous {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Superfluous { file, run, other } = self;
+        write!(f, "run {run} is there twice, in {} and in {}", file.path(), other.path())
+    }
+}
+
+/// The files of a set, as far as they have more than the rows of each run in its newest state.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Copies {
+    /// The rows that are to be removed.
+    pub superfluous: Vec<Superfluous>,
+    /// Descriptions of files whose rows belong to a state that the table of runs does not have.
+    pub torn: Vec<String>,
+}
+
+/// What the table of runs says about a run.
+#[derive(Debug)]
+struct Entry<'a> {
+    last: u64,
+    state: &'a str,
+    place: &'a FilePlace,
+    /// The greatest number of a file of each table and day.
+    numbers: HashMap<(&'a str, &'a str), u32>,
+}
+
+impl<'a> Entry<'a> {
+    fn of(place: &'a FilePlace, keys: &'a Keys, run: &str) -> Option<Entry<'a>> {
+        let text = |key| key_of_run(keys, key, run).unwrap_or_default();
+        let mut numbers = HashMap::from([((RUNS, &place.day[..]), 0)]);
+        for file in text(FILES_KEY).split(' ') {
+            let mut words = file.split('.');
+            let (Some(table), Some(day)) = (words.next(), words.next()) else { continue };
+            let Some(number) = words.next().and_then(|number| number.parse::<u32>().ok()) else { continue };
+            numbers.entry((table, day)).and_modify(|last| *last = number.max(*last)).or_insert(number);
+        }
+        Some(Entry {
+            last: text(LAST_KEY).parse().unwrap_or(0),
+            state: key_of_run(keys, STATE_KEY, run)?,
+            place,
+            numbers,
+        })
+    }
+}
+
+/// A file that has rows of a run, with the state of the run.
+type Holder<'a> = (&'a FilePlace, Option<&'a str>);
+
+/// Compares files of a set by their metadata. Among them are all files of the table of runs.
+#[must_use]
+pub(crate) fn copies(files: &[(FilePlace, Keys)]) -> Copies {
+    let mut entries = HashMap::<MachineAndRun<'_>, Vec<Entry<'_>>>::new();
+    let mut holders = BTreeMap::<(&str, &str, MachineAndRun<'_>), Vec<Holder<'_>>>::new();
+    for (place, keys) in files {
+        for run in runs_of(keys) {
+            let of = (&place.machine[..], run);
+            if place.table == RUNS {
+                entries.entry(of).or_default().extend(Entry::of(place, keys, run));
+            }
+            let folder = (&place.table[..], &place.day[..], of);
+            holders.entry(folder).or_default().push((place, key_of_run(keys, STATE_KEY, run)));
+        }
+    }
+    entries.values_mut().for_each(|of_run| of_run.sort_by_key(|entry| (entry.last, entry.state)));
+    let mut found = Copies::default();
+    for ((table, day, of), holders) in holders {
+        let entries = entries.get(&of).map_or(&[][..], |entries| entries);
+        examine((table, day, of.1), &holders, entries, &mut found);
+    }
+    found
+}
+
+/// Examines the files of one folder that have rows of a run. `entries` are the states of the run, the newest last.
+fn examine(
+    (table, day, run): (&str, &str, &str),
+    holders: &[Holder<'_>],
+    entries: &[Entry<'_>],
+    found: &mut Copies,
+) {
+    let states: BTreeSet<&str> = entries.iter().map(|entry| entry.state).collect();
+    let Some(newest) = entries.last() else { return };
+    let mut add = |file: &FilePlace, other: &FilePlace| {
+        found.superfluous.push(Superfluous { file: file.clone(), run: run.to_owned(), other: other.clone() });
+    };
+    let (mut own, mut of_several, mut torn) = (Vec::new(), Vec::new(), None);
+    for (place, state) in holders {
+        match state {
+            Some(state) if *state != newest.state && states.contains(state) => add(place, newest.place),
+            Some(state) if *state != newest.state => torn = Some(*place),
+            // An earlier version has not written the state.
+            None if states.len() > 1 => torn = Some(*place),
+            _ if place.name.starts_with(COMPACTED) => of_several.push(*place),
+            _ => own.push((number_of(&place.name, run), *place)),
+        }
+    }
+    let last = newest.numbers.get(&(table, day)).copied();
+    let own_last = own.iter().filter(|(number, _)| last.is_none_or(|last| *number == Some(last))).max();
+    // Of several files with the last rows, that of the run alone stays, or else the first one.
+    let stays = own_last.map(|(_, place)| *place).or(of_several.first().copied());
+    for place in of_several {
+        stays.filter(|stays| *stays != place).into_iter().for_each(|stays| add(place, stays));
+    }
+    if let Some(place) = torn {
+        found.torn.push(format!(
+            "{} has rows of run {run} in another state than {}",
+            place.path(),
+            newest.place.path()
+        ));
+    }
+}
+
+/// Returns the number in the name of a file of one run.
+fn number_of(name: &str, run: &str) -> Option<u32> {
+    name.strip_prefix(run)?.strip_prefix('-')?.strip_suffix(".parquet")?.parse().ok()
+}
+
+/// The instruction to whoever has files of two states of a run.
+pub(crate) const REMEDY_OF_TORN: &str = "a file of one set was copied over that of another; add the run again from its \
+    traces ('tracemerge dataset add'), or copy the sets into a new directory, that with the newest runs last";
+
+impl Copies {
+    /// Returns an error that names the first files, if there are any.
+    ///
+    /// # Errors
+    /// A row may be there twice, or rows of several states of a run.
+    pub(crate) fn refuse(&self) -> io::Result<()> {
+        if let Some(first) = self.superfluous.first() {
+            return Err(io::Error::other(format!(
+                "{first}, because sets with copies of it were put together: 'tracemerge dataset compact' leaves the newest \
+                 state of each run"
+            )));
+        }
+        self.refuse_torn()
+    }
+
+    /// Returns an error that names the first file with rows of a state that is not known.
+    ///
+    /// # Errors
+    /// There is such a file.
+    pub(crate) fn refuse_torn(&self) -> io::Result<()> {
+        self.torn.first().map_or(Ok(()), |first| Err(io::Error::other(format!("{first}: {REMEDY_OF_TORN}"))))
+    }
+}
+
+/// Returns the places of all files of the set at `path`, after a check that the tables `wanted` have no row twice; `None`
+/// if the directory is not a set. A file that cannot be read is not compared.
+///
+/// # Errors
+/// The directory cannot be read, or files of several sets have the same run.
+pub(crate) fn checked_files(path: &Path, wanted: &[&str]) -> io::Result<Option<Vec<FilePlace>>> {
+    let mut look = 1;
+    loop {
+        let Some(files) = list_files(path)? else { return Ok(None) };
+        let of_tables = files.iter().filter(|place| wanted.contains(&&place.table[..]));
+        let read = of_tables.filter_map(|place| {
+            let reader = open(File::open(place.path_in(path)).ok()?).ok()?;
+            Some((place.clone(), keys(&reader)))
+        });
+        match copies(&read.collect::<Vec<_>>()).refuse() {
+            Ok(()) => return Ok(Some(files)),
+            Err(error) if look == LOOKS => return Err(error),
+            Err(_) => sleep(PAUSE),
+        }
+        look += 1;
+    }
+}

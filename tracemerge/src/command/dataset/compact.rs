@@ -139,7 +139,7 @@ impl Compaction<'_> {
     fn leave(&mut self, place: FilePlace, error: &std::io::Error, messages: &mut Messages) {
         let text = named(&place, error);
         if self.damaged.insert(place) {
-            messages.warn(format_args!("left as it is: {text}"));
+            messages.warn(format_args!("a damaged file is not compacted: {text}"));
         }
     }
 

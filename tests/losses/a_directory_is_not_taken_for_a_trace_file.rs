@@ -18,6 +18,6 @@ fn a_directory_with_the_inode_of_a_deleted_file_is_ignored() {
     let manifest = manifest(place.path());
     let found = sys::path_identity(&other).unwrap();
     let progress = Progress { device: found.device, inode: found.inode, ..Progress::default() };
-    let place = TracePlace::of(&manifest);
+    let place = TracePlace::of(&manifest, None);
     assert!(place.find_to_read(sys::effective_user(), 7, 1, &progress).unwrap().is_none());
 }

@@ -24,6 +24,7 @@ fn merged(traces: &Path, runtime: &Path, command: &str) -> (Output, String) {
 #[test]
 fn a_run_loses_nothing_if_another_directory_has_the_path_of_its_own() {
     a_dead_run_stays_until_its_directory_is_visible();
+    a_dead_run_stays_until_the_directory_that_it_has_moved_to_is_visible();
     a_living_run_is_read_through_its_process();
 }
 
@@ -44,6 +45,39 @@ fn a_dead_run_stays_until_its_directory_is_visible() {
     assert!(output.status.success(), "{said}");
     assert!(String::from_utf8_lossy(&output.stdout).contains(" 0 lost"), "{said}");
     assert!(runs(runtime).is_empty(), "it is recovered: {said}");
+}
+
+/// The first directory refuses files while the program runs: a thread has its file there, and a later one in the next
+/// directory, whose path leads to another directory after the program's death.
+fn a_dead_run_stays_until_the_directory_that_it_has_moved_to_is_visible() {
+    let mut scenario = Scenario::new(SCENARIO, &["moved-away"]).env("TRACER_FLUSH_MS", "60000");
+    let traces = scenario.directory.path().to_path_buf();
+    let place = tempfile::tempdir().expect("a directory");
+    let next = place.path().join("next");
+    fs::create_dir(&next).expect("a directory");
+    scenario.command().arg(&traces).current_dir(&next);
+    let traced = scenario.run();
+    let runtime = traced.runtime.path();
+    assert_eq!((names(&traces).len(), names(&next).len()), (1, 1), "{}", traced.stderr());
+    let aside = next.with_extension("aside");
+    fs::rename(&next, &aside).expect("a move");
+    for is_replaced in [false, true] {
+        if is_replaced {
+            fs::create_dir(&next).expect("another directory");
+        }
+        let (output, said) = merged(&traces, runtime, "check");
+        assert_ne!(output.status.code(), Some(0), "{said}");
+        let hidden = format!("{next:?}, which is another directory here, or none");
+        assert!(said.contains(&hidden) && !said.contains("lost"), "{said}");
+        let is_empty = !is_replaced || names(&next).is_empty();
+        assert!(traced.left_in_runtime().len() == 1 && is_empty, "nothing was written: {said}");
+    }
+    fs::remove_dir(&next).expect("a removal");
+    fs::rename(&aside, &next).expect("a move");
+    let (output, said) = merged(&traces, runtime, "check");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && shown.contains(" 4 records, 0 lost"), "{said}{shown}");
+    assert!(traced.left_in_runtime().is_empty(), "it is recovered: {said}");
 }
 
 fn a_living_run_is_read_through_its_process() {

@@ -8,7 +8,8 @@
 //!  64     traced     ringless u64; start: thread id u64, since u64, ns   traced threads
 //!                    u64; panics: thread id u64, deadly u32; name of
 //!                    the signal u64
-//! 128     flusher    files u64, ending u32, forgotten u64, rings u64       flusher, then the recoverer
+//! 128     flusher    files u64, ending u32, left u32, forgotten u64,       flusher, then the recoverer
+//!                    rings u64
 //! 192     switch     answers u32, wanted u32, paused u32                   flusher; `wanted`: tracemerge
 //! 256     looks      count u64, then three readings of the clocks, see     flusher
 //!                    `Looks`
@@ -203,6 +204,9 @@ pub struct FlusherCounters {
     pub files: AtomicU64,
     /// The way in which the run ends: an [`Ending`].
     pub ending: AtomicU32,
+    /// The number of directories in the manifest, from the first on, that the run has left because they refused a
+    /// file. Zero in runs that did not count them.
+    pub left: AtomicU32,
     /// The number of records that were lost with the flight recorders of threads that had ended.
     pub forgotten: AtomicU64,
     /// The ring files: see [`RingFiles`]. Zero in runs that did not count their rings.
@@ -522,6 +526,7 @@ impl Life {
         let (to, from) = (&self.flusher, &other.flusher);
         to.files.store(from.files.load(Ordering::Relaxed), Ordering::Relaxed);
         to.ending.store(from.ending.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.left.store(from.left.load(Ordering::Relaxed), Ordering::Relaxed);
         to.forgotten.store(from.forgotten.load(Ordering::Relaxed), Ordering::Relaxed);
         to.rings.store(from.rings.load(Ordering::Relaxed), Ordering::Relaxed);
         self.looks.continue_from(&other.looks);

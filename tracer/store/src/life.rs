@@ -61,9 +61,11 @@ impl Lock {
         Ok(Lock { map: map.into(), file: None, copied: true })
     }
 
-    /// Stores the number of trace files that the run has made in the file, if it is a whole life file.
-    pub(crate) fn set_files(&self, files: u64) {
+    /// Stores the number of trace files that the run has made, and of the directories that it has left, in the file,
+    /// if it is a whole life file.
+    pub(crate) fn set_files(&self, files: u64, left: u32) {
         let Ok(Some(life)) = self.life() else { return };
+        life.flusher.left.store(left, Ordering::Relaxed);
         // Release: a reader that sees the count sees the file in its ring.
         life.flusher.files.store(files, Ordering::Release);
         if let Some(original) = self.file.as_ref().filter(|_| self.copied) {

@@ -320,7 +320,7 @@ impl DeadRun {
         self.lock.life().map_err(in_run)?;
         let tables = StoredTables::read(&self.path).map_err(in_run)?;
         let rings = ring_paths(&self.path);
-        let mut place = TracePlace::of(&self.manifest);
+        let mut place = TracePlace::of(&self.manifest, self.life());
         for path in &rings {
             if !going_on() {
                 return Err(in_run(timed_out_error()));
@@ -331,7 +331,11 @@ impl DeadRun {
             }
         }
         place.count_files_in(self.lock.clone());
-        if let Err(error) = place.check_visible() {
+        // A run that was killed before it had made a file has announced no directory.
+        let runtime = self.path.parent().map(Path::to_path_buf);
+        place.announcement =
+            runtime.and_then(|runtime| Announcement::new(&self.manifest.run, place.name(), runtime));
+        if let Err(error) = place.check_last_visible() {
             let finds_its_file =
                 |ring: &PathBuf| read_file_number(ring, self.manifest.run.id, &place).is_some();
             if place.files() > 0 && !rings.iter().any(finds_its_file) {

@@ -243,7 +243,7 @@ fn write_manifest(path: &Path, info: &meta::Run, place: &TracePlace) -> io::Resu
     };
     let manifest = Manifest {
         run: info.clone(),
-        directories: place.directories().iter().map(directory).collect(),
+        directories: place.directories_of_run().map(directory).collect(),
         name: place.name().as_encoded_bytes().to_vec(),
         encoding: place.encoding,
     };

@@ -90,7 +90,7 @@ fn file_and_ring_text_join_without_a_gap_beside_busy_threads() {
     std::thread::scope(|scope| {
         let (run, memory, returned, done) = (&run, &memory, &returned, &done);
         scope.spawn(move || {
-            let (mut place, mut out) = (TracePlace::of(&run.manifest), Vec::new());
+            let (mut place, mut out) = (TracePlace::of(&run.manifest, None), Vec::new());
             let drained = DrainedRing { memory, place: RingPlace::Shared, why: "", start: None, looks: None };
             let info = &run.manifest.run;
             let mut drain = Drain::new(memory.header(), Encoding::Text);

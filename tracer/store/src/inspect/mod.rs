@@ -238,6 +238,12 @@ impl RunInMemory {
         Some((life.flusher.files.load(Ordering::Acquire), life.drops.get().files))
     }
 
+    /// Returns the place of the run's trace files.
+    fn place(&self) -> TracePlace {
+        let lock = self.life();
+        TracePlace::of(&self.manifest, lock.as_ref().and_then(|lock| lock.life().ok()?))
+    }
+
     /// Reads the life file, if it exists.
     fn life(&self) -> Option<Lock> {
         let path = self.directory.join(life::FILE_NAME);
@@ -256,7 +262,7 @@ impl RunInMemory {
     ///
     /// An error concerns one ring, and names it.
     pub fn threads(&self, alive: bool) -> impl Iterator<Item = io::Result<ThreadInMemory>> {
-        let place = TracePlace::of(&self.manifest);
+        let place = self.place();
         let mut patience = if alive { MAX_PAUSES } else { 0 };
         ring_paths(&self.directory).into_iter().filter_map(move |path| {
             let thread = self.thread(&path, &place, alive, &mut patience);
@@ -271,7 +277,7 @@ impl RunInMemory {
     ///
     /// Returns the path of each ring's file, and its change or an error that concerns only this ring.
     pub fn changes(&self, looked: &mut RingStates) -> impl Iterator<Item = (PathBuf, io::Result<Change>)> {
-        let place = TracePlace::of(&self.manifest);
+        let place = self.place();
         let paths = ring_paths(&self.directory);
         looked.0.retain(|path, _| paths.binary_search(path).is_ok());
         paths.into_iter().map(move |path| {

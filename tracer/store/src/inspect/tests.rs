@@ -60,7 +60,7 @@ proptest! {
             bytes[index * 8..][..8].copy_from_slice(&word.to_le_bytes());
         }
         std::fs::write(&path, &bytes).unwrap();
-        let place = TracePlace::of(&run.manifest);
+        let place = TracePlace::of(&run.manifest, None);
         for alive in [false, true] {
             if let Ok(Some(thread)) = run.thread(&path, &place, alive, &mut 0) {
                 prop_assert!(thread.file.is_none());
@@ -79,7 +79,7 @@ fn the_file_of_a_rotating_thread_is_the_published_one_even_if_inode_numbers_are_
     const ROTATIONS: usize = 2000;
     let directory = tempfile::tempdir().unwrap();
     let (run, memory) = run_with_ring(directory.path(), 16 * 1024);
-    let place = TracePlace::of(&run.manifest);
+    let place = TracePlace::of(&run.manifest, None);
     let mut line = format!("{:016x}-{TID:08} # ", 1).into_bytes();
     Meta::Run(run.manifest.run.clone()).write(&mut line);
     let path = directory.path().join(format!("app.trace.{TID}"));

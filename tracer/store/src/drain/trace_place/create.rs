@@ -58,6 +58,8 @@ impl TracePlace {
     pub(in crate::drain) fn leave(&mut self, error: &io::Error) {
         let left = self.directories.remove(0);
         self.left.push(left.clone());
+        self.left_by_run += 1;
+        self.publish_file_count();
         if sys::directory_for_traces().is_some_and(|own| own == self.directory()) {
             // If this fails, the directory refuses the first file.
             let _ = sys::make_directories(self.directory());

@@ -136,6 +136,7 @@ impl TracePlace {
             [b'.', digits @ ..] => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
             _ => false,
         };
+        self.check_visible()?;
         let mut paths = Vec::new();
         for place in places() {
             let entries = match std::fs::read_dir(place) {

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use trace_format::file::Encoding;
+use trace_format::life::Life;
 use trace_format::manifest::{Directory, Manifest};
 use trace_format::name::stem;
 
@@ -46,10 +47,13 @@ pub type MessageFn = fn(fmt::Arguments<'_>);
 pub struct TracePlace {
     /// The directories, in the order in which they are tried; the first that works is used.
     directories: Vec<PathBuf>,
-    /// Whether another directory than the run's has the path of the first directory here.
-    is_hidden: bool,
-    /// The directories that were left because they refused a file. They may contain earlier files.
+    /// A directory that may contain files of the run, and whose path leads to another directory here, or to none.
+    hidden: Option<PathBuf>,
+    /// Further directories that may contain files: those that were left because they refused one and, in recovery, all
+    /// others of the manifest.
     left: Vec<PathBuf>,
+    /// The number of directories in the manifest that the run has left.
+    left_by_run: u32,
     /// The number of files that the run has made.
     files: u64,
     /// The announcement of the files' directories.
@@ -105,6 +109,9 @@ impl TracePlace {
             place.leave(&error);
         }
         place.leave_refusing_directories(run);
+        // There is no manifest yet, and no file.
+        place.left.clear();
+        place.left_by_run = 0;
         place
     }
 
@@ -112,8 +119,9 @@ impl TracePlace {
         let max_open_files = descriptor::max_open_files();
         TracePlace {
             directories,
-            is_hidden: false,
+            hidden: None,
             left: Vec::new(),
+            left_by_run: 0,
             files: 0,
             announcement: None,
             counts: true,
@@ -170,40 +178,58 @@ impl TracePlace {
         }
     }
 
-    /// Returns the place of the files of the run that has left this manifest.
-    pub fn of(manifest: &Manifest) -> TracePlace {
-        let pid = manifest.run.pid;
-        let is_hidden = manifest.directories.first().is_some_and(|first| visible(first, pid).is_none());
-        let path =
-            |directory| visible(directory, pid).unwrap_or_else(|| sys::path_from_bytes(&directory.path));
-        let mut directories = manifest.directories.iter().map(path);
+    /// Returns the place of the files of the run that has left this manifest and, unless it was removed, this life
+    /// page.
+    pub fn of(manifest: &Manifest, life: Option<&Life>) -> TracePlace {
+        let left_by_run = life.map_or(0, |life| life.flusher.left.load(Ordering::Relaxed));
+        let current = (left_by_run as usize).min(manifest.directories.len().saturating_sub(1));
+        let mut hidden = None;
+        let mut left = Vec::with_capacity(manifest.directories.len());
+        for directory in &manifest.directories {
+            let path = visible(directory, manifest.run.pid).unwrap_or_else(|| {
+                let path = sys::path_from_bytes(&directory.path);
+                if left.len() <= current {
+                    hidden = Some(path.clone());
+                }
+                path
+            });
+            left.push(path);
+        }
         let name = sys::path_from_bytes(&manifest.name).into_os_string();
-        // Recovery makes files only in the first directory, or leaves the rings unchanged; the others may contain
+        // Recovery makes files only in the run's last directory, or leaves the rings unchanged; the others may contain
         // files. So there is no change of directory, and nothing to report.
-        let first = directories.next().into_iter().collect();
-        let place = TracePlace::in_directories(first, name, |_| ());
-        TracePlace { encoding: manifest.encoding, is_hidden, left: directories.collect(), ..place }
+        let last = (current < left.len()).then(|| left.remove(current));
+        let directories = last.into_iter().collect();
+        let place = TracePlace::in_directories(directories, name, |_| ());
+        TracePlace { encoding: manifest.encoding, hidden, left, left_by_run, ..place }
     }
 
-    /// Checks that the run's first directory is visible here, so that a file that is not found does not exist.
+    /// Checks that the directories that the run has used are visible here, so that a file that is not found does not
+    /// exist.
     ///
     /// # Errors
-    /// Its path leads to another directory.
+    /// The path of one leads to another directory, or to none.
     pub(crate) fn check_visible(&self) -> io::Result<()> {
-        if !self.is_hidden {
-            return Ok(());
-        }
+        let Some(hidden) = &self.hidden else { return Ok(()) };
         Err(io::Error::other(format!(
-            "the run has its trace files in {:?}, which is another directory here: the process had a mount namespace \
-             of its own, or the directory was replaced. Run tracemerge where that directory is visible, or merge the \
-             files alone by the path that their directory has here",
-            self.directory()
+            "the run has trace files in {hidden:?}, which is another directory here, or none: the process had a mount \
+             namespace of its own, or the directory was replaced or removed. Run tracemerge where that directory is \
+             visible, or merge the files alone by the path that their directory has here"
         )))
     }
 
-    /// Returns the directories in which files may be made, in the order in which they are tried.
-    pub fn directories(&self) -> &[PathBuf] {
-        &self.directories
+    /// Checks that the directory in which the run made its last files is visible here.
+    ///
+    /// # Errors
+    /// Its path leads to another directory, or to none.
+    pub(crate) fn check_last_visible(&self) -> io::Result<()> {
+        if self.hidden.as_deref() == Some(self.directory()) { self.check_visible() } else { Ok(()) }
+    }
+
+    /// Returns the directories that a manifest names: those that the run has left, and those in which files may be
+    /// made.
+    pub(crate) fn directories_of_run(&self) -> impl Iterator<Item = &PathBuf> {
+        self.left.iter().chain(&self.directories)
     }
 
     /// Stores the number of files in this page, too, from here on.
@@ -249,8 +275,8 @@ impl TracePlace {
         self.publish_file_count();
     }
 
-    fn publish_file_count(&self) {
-        self.lives.iter().for_each(|page| page.set_files(self.files));
+    pub(in crate::drain) fn publish_file_count(&self) {
+        self.lives.iter().for_each(|page| page.set_files(self.files, self.left_by_run));
     }
 
     /// Returns the directory in which files are made now.

@@ -131,6 +131,19 @@ fn a_missing_directory_is_created_or_reported_once() {
 }
 
 #[test]
+fn files_that_recovery_has_made_are_found_again() {
+    let program = Program::new();
+    let elsewhere = program.at("later");
+    fs::create_dir(&elsewhere).expect("a directory");
+    program.run(&["left-in-memory"], Some(&elsewhere));
+    // As if the program had been killed before it had made a file.
+    fs::remove_file(program.at("app.trace.places")).expect("the list");
+    let found = program.messages(&[]);
+    assert!(found.iter().any(|message| message == "without a file"), "{found:?}");
+    assert_eq!(program.messages(&[]), found, "and found again");
+}
+
+#[test]
 fn records_are_found_in_both_directories_after_a_move() {
     let program = Program::new();
     let elsewhere = program.at("later");

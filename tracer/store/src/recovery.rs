@@ -24,7 +24,7 @@ use trace_format::manifest::{FILE_NAME as MANIFEST_NAME, Manifest, ManifestError
 use trace_format::meta::{Cause, EndReason, Ended, RingPlace, Run};
 use trace_format::ring::{RingError, State};
 
-use crate::drain::{Drain, DrainContext, DrainedRing, RunFile, TracePlace};
+use crate::drain::{Announcement, Drain, DrainContext, DrainedRing, RunFile, TracePlace};
 use crate::life::Lock;
 use crate::memory::Memory;
 use crate::modules::ModuleTable;

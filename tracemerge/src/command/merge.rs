@@ -36,6 +36,7 @@ use crate::view::sites::SiteSelection;
 use crate::view::thread_labels::{first_thread_labels, thread_labels};
 use crate::view::thread_states::ThreadStates;
 use crate::view::threads::LaterName;
+use crate::view::unmatched::unmatched_in_words;
 
 /// The applications and runs to merge, and the user's request.
 #[derive(Debug)]
@@ -135,8 +136,9 @@ pub(crate) fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     if lines == 0 && !view.selecting_options().is_empty() {
         let (files, options) =
             (count(inputs.files().count() as u64, "file"), view.selecting_options().join(" and "));
-        let alternatives =
-            view.selection.sites.as_ref().map_or_else(String::new, SiteSelection::alternatives);
+        let of_sites = || view.selection.sites.as_ref().map(SiteSelection::alternatives);
+        let unmatched = unmatched_in_words(&mut inputs, &mut plan, &view.selection);
+        let alternatives = unmatched.or_else(of_sites).unwrap_or_default();
         messages.note(format_args!(
             "no records found: none of the records in {files} fits {options}{alternatives}"
         ));

@@ -37,6 +37,7 @@ pub(crate) mod thread_by_thread;
 pub(crate) mod thread_labels;
 pub(crate) mod thread_states;
 pub(crate) mod threads;
+pub(crate) mod unmatched;
 pub(crate) mod values;
 pub(crate) mod wanted_threads;
 pub(crate) mod work_time;

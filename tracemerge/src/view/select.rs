@@ -97,31 +97,29 @@ impl<'a, T: RecordSink> Matching<'a, T> {
     }
 
     fn matches(&mut self, record: &RecordText<'_>) -> bool {
-        let Some(pattern) = &self.selection.pattern else { return true };
-        if !record.is_traced() {
-            return false;
-        }
-        if let Some(call) = &record.call {
-            self.text.clear();
-            call.write_payload(&mut self.text);
-            return pattern.is_match(&self.text) != self.selection.invert;
-        }
-        let mut lines = record.parsed();
-        let (Some(first), second) = (lines.next(), lines.next()) else { return false };
-        let found = match second {
-            None => pattern.is_match(first.payload),
-            Some(second) => {
-                self.text.clear();
-                self.text.extend_from_slice(first.payload);
-                for line in std::iter::once(second).chain(lines) {
-                    self.text.push(b'\n');
-                    self.text.extend_from_slice(line.payload);
-                }
-                pattern.is_match(&self.text)
-            }
-        };
-        found != self.selection.invert
+        let Selection { pattern: Some(pattern), invert, .. } = self.selection else { return true };
+        record.is_traced()
+            && searched_text(record, &mut self.text).is_some_and(|text| pattern.is_match(text) != *invert)
     }
+}
+
+/// Returns the text of a message that is searched for a pattern: its lines, joined in `buffer` if there are several.
+/// Returns `None` if the record has no line.
+pub(crate) fn searched_text<'t>(record: &RecordText<'t>, buffer: &'t mut Vec<u8>) -> Option<&'t [u8]> {
+    buffer.clear();
+    if let Some(call) = &record.call {
+        call.write_payload(buffer);
+        return Some(buffer);
+    }
+    let mut lines = record.parsed();
+    let first = lines.next()?;
+    let Some(second) = lines.next() else { return Some(first.payload) };
+    buffer.extend_from_slice(first.payload);
+    for line in std::iter::once(second).chain(lines) {
+        buffer.push(b'\n');
+        buffer.extend_from_slice(line.payload);
+    }
+    Some(buffer)
 }
 
 impl<T: RecordSink> RecordSink for Matching<'_, T> {

@@ -79,12 +79,41 @@ fn a_selection_that_fits_no_record_is_named() {
     for command in [&["show"][..], &["stats"], &["rates"], &["-o", "-"], &["--format", "jsonl", "-o", "-"]] {
         let err = said(&place, &[command, &["--grep", "nowhere"]].concat());
         assert!(
-            err.contains("no records found: none of the records in 1 file fits --grep\n"),
+            err.contains("no records found: none of the records in 1 file fits --grep; of 3 records, "),
             "{command:?}: {err}"
         );
     }
     let err = said(&place, &["show", "--grep", "e", "--invert", "--process", "5"]);
-    assert!(err.contains("none of the records in 1 file fits --process and --grep and --invert\n"), "{err}");
+    let expected = "fits --process and --grep and --invert; the pattern matches 3 records\n";
+    assert!(err.contains(expected), "{err}");
+}
+
+#[test]
+fn a_pattern_that_fits_no_record_is_answered_with_the_most_frequent_texts() {
+    let line = |number: u64| match number % 8 {
+        0 => ": f(x) = [a]".to_owned(),
+        1 => format!(": {} at the end {number}", "long ".repeat(40)),
+        2 => ": \\x1b[31m".to_owned(),
+        3 | 4 => "> 0x55d5c0ffee00".to_owned(),
+        _ => format!(": Request {number} took {}ms\n{:016x}-00000009 | and more", number * 7, number + 1),
+    };
+    let place = place(&(0..800).map(line).collect::<Vec<_>>());
+    let frequent = format!(
+        "of 800 records, 300 are like 'Request # took #ms', 100 are like 'f(x) = [a]', 100 are like '{}...'; \
+         --grep does not search the names of the functions of 200 calls\n",
+        "long ".repeat(12)
+    );
+    for (pattern, other) in [
+        ("nowhere", ""),
+        ("^request|REQUEST", "'(?i)^request|REQUEST' would fit 300; "),
+        ("f(x) = [a]", "'f\\(x\\) = \\[a\\]' would fit 100; "),
+        ("F(X)", "'(?i)F\\(X\\)' would fit 100; "),
+        ("more.$x", ""),
+    ] {
+        let err = said(&place, &["show", "--grep", pattern]);
+        let expected = format!("fits --grep; {other}{frequent}");
+        assert!(err.ends_with(&expected), "{pattern}: {err}\n{expected}");
+    }
 }
 
 #[test]
@@ -116,6 +145,14 @@ fn conditions_that_fit_no_site_are_answered_with_the_sites() {
             assert!(ran.err.contains(&expected), "{command:?}: {}", ran.err);
         }
     }
+    // Of two conditions, the one is answered that leaves out all.
+    let err = place.merge(["show", "--level", "warn", "--grep", "TEXT", "app"]).err;
+    assert!(
+        err.contains("--grep and --level; '(?i)TEXT' would fit 1; of 1 record, 1 is like 'text'"),
+        "{err}"
+    );
+    let err = place.merge(["show", "--level", "error", "--grep", "TEXT", "app"]).err;
+    assert!(err.contains("fits --grep and --level; the records have the levels warn, info"), "{err}");
     let both = place.merge(["show", "--level", "error", "--since", "@90", "app"]).err;
     assert!(both.contains("the traces are from") && both.contains("fits --level"), "{both}");
 }

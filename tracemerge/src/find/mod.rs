@@ -39,7 +39,7 @@ use trace_format::meta::{Cause, Run};
 use trace_store::inspect::RunInMemory;
 use trace_store::recovery::{Recovered, path_from_bytes};
 
-use crate::find::app::App;
+use crate::find::app::{App, directory_of};
 use crate::find::choose::{Choice, Chosen, choose_runs};
 use crate::find::completeness::Completeness;
 use crate::find::dead_runs::{causes, is_of, recover_own};
@@ -137,6 +137,7 @@ fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<
     let before = if runs.is_empty() { Vec::new() } else { search(app, &places).candidates };
     let held = rings::read(&runs, &recovered, messages);
     let (traces, search) = find_files(app, &places, &held, choice == Choice::All, messages);
+    let traces = without_other_programs(app, traces, messages);
     let traces = rings::join(traces, held, &before);
     let id = |run: &Run| (run.pid, run.id);
     let known: HashSet<_> = traces.iter().filter_map(|trace| trace.run.as_ref()).map(id).collect();
@@ -155,6 +156,25 @@ fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<
     recovered.retain(|of| chosen_runs.contains(&id(&of.run)) || !known.contains(&id(&of.run)));
     let completeness = Completeness::of(&chosen, &made);
     Ok(Found { chosen, merged_path: app.merged_path(), inputs, recovered, completeness })
+}
+
+/// Leaves out the traces of other programs in shared directories, if the executable does not exist and a trace names its
+/// path. If no trace names it, the traces may have been copied from another place, and their names decide.
+fn without_other_programs(app: &App, traces: Vec<Trace>, messages: &Messages) -> Vec<Trace> {
+    let Some(exe) = app.named_exe().filter(|_| app.exe().is_none()) else { return traces };
+    let names_it = |run: &Run| run.exe == exe.as_os_str().as_encoded_bytes();
+    if !traces.iter().filter_map(|trace| trace.run.as_ref()).any(names_it) {
+        return traces;
+    }
+    let beside = directory_of(&app.found);
+    let (own, others): (Vec<Trace>, Vec<Trace>) = traces
+        .into_iter()
+        .partition(|trace| trace.path.parent() == Some(&beside) || trace.run.as_ref().is_none_or(names_it));
+    if !others.is_empty() {
+        let files = count(others.len() as u64, "trace file");
+        messages.note(format_args!("left out {files} of other programs of that name"));
+    }
+    own
 }
 
 /// Finds the runs of a data set, which has no files of living runs.

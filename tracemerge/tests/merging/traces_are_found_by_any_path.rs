@@ -82,10 +82,15 @@ fn shared_directories_give_only_files_that_name_the_application() {
     let with_dir = ran(command.env("TRACER_DIR", "chosen").args(["bin/app", "-o", "merged"]));
     assert_eq!(with_dir.status, Some(0), "{}", with_dir.err);
     assert!(with_dir.err.contains("merged 4 files"), "{}", with_dir.err);
-    // Without an executable its path is not known, so all files count.
+    // The path of an executable that does not exist any more is in its traces.
     fs::remove_file(place.path("bin/app")).unwrap();
     let without = place.merge(["bin/app", "-o", "merged"]);
-    assert!(without.err.contains("merged 5 files"), "{}", without.err);
+    assert!(without.err.contains("merged 3 files"), "{}", without.err);
+    assert!(without.err.contains("left out 2 trace files of other programs of that name"), "{}", without.err);
+    // If no trace names the path, the names of the files decide.
+    fs::create_dir(place.path("copied")).unwrap();
+    let copied = place.merge(["copied/app", "-o", "merged"]);
+    assert!(copied.err.contains("merged 4 files"), "{}", copied.err);
 }
 
 #[test]

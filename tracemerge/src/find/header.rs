@@ -91,6 +91,8 @@ pub(crate) enum HeaderRefusal {
     Empty(PathBuf),
     /// The file has no line in its first 64 KiB.
     NoTrace(PathBuf),
+    /// The file is a trace, but its lines end in CR LF.
+    ChangedLineEnds(PathBuf),
 }
 
 impl HeaderRefusal {
@@ -102,6 +104,13 @@ impl HeaderRefusal {
                 let path = shown(path);
                 messages
                     .warn(format_args!("{path} is not a trace: no line has ticks and a thread id; left out"));
+            }
+            HeaderRefusal::ChangedLineEnds(path) => {
+                let path = shown(path);
+                messages.warn(format_args!(
+                    "{path} is a trace whose line ends were changed to CR LF, as a transfer in text mode does; left \
+                     out. Transfer it again unchanged, or delete the CRs: tr -d '\\r'"
+                ));
             }
         }
     }
@@ -249,7 +258,14 @@ fn read(candidate: &Candidate, keep: bool) -> Result<Trace, HeaderRefusal> {
         return Err(HeaderRefusal::Empty(path.clone()));
     }
     let ends = if Encoding::of(bytes) == Encoding::Raw { ends_of_raw(bytes) } else { ends_of_text(bytes) };
-    let Some((line, first, last)) = ends else { return Err(HeaderRefusal::NoTrace(path.clone())) };
+    let Some((line, first, last)) = ends else {
+        let refusal = if has_changed_line_ends(bytes) {
+            HeaderRefusal::ChangedLineEnds
+        } else {
+            HeaderRefusal::NoTrace
+        };
+        return Err(refusal(path.clone()));
+    };
     let (run, claim) = parts_of(line);
     let (path, tid, number, owner) = (path.clone(), candidate.tid, candidate.number, candidate.owner);
     let marks = Raw::parse(bytes).map_or_else(|| Marks::of_text(bytes), Marks::of_raw);
@@ -259,6 +275,13 @@ fn read(candidate: &Candidate, keep: bool) -> Result<Trace, HeaderRefusal> {
     };
     let id = Some(candidate.id.clone());
     Ok(Trace { path, tid, number, id, map, holes, held: None, owner, run, claim, marks, first, last })
+}
+
+/// Returns whether the first line is one of a trace and ends in CR LF.
+fn has_changed_line_ends(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(NAMED)];
+    let line = lines_of(head).next().and_then(|line| line.strip_suffix(b"\r\n"));
+    line.is_some_and(|line| run_of(line).is_some())
 }
 
 /// Returns the trace of lines that are in no file; `None` if there is no line.

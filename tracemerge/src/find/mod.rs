@@ -78,7 +78,7 @@ pub(crate) fn find_files(
         HeaderRefusal::Empty(path) | HeaderRefusal::NoTrace(path) => {
             rings::have(held, path) || liveness::is_being_written(path)
         }
-        HeaderRefusal::Unreadable(_) => false,
+        HeaderRefusal::Unreadable(_) | HeaderRefusal::ChangedLineEnds(_) => false,
     };
     let (traces, unreadable) = read_all(candidates, app, all, messages, excused);
     search.unreadable = unreadable;

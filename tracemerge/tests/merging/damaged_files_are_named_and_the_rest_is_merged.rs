@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::support::{Place, Ran, file, header, line, meta, ran, run};
+use crate::support::{Place, Ran, file, header, line, meta, ran, run, whole_file};
 use trace_format::meta::{LossReason, Meta};
 
 fn merged(place: &Place) -> (Ran, String) {
@@ -123,6 +123,8 @@ fn files_that_are_not_traces_are_left_out_and_reported() {
     place.write("app.trace.20", "");
     place.write("app.trace.21", "this is\nno trace\n");
     place.write("app.trace.22", vec![0; 300_000]);
+    let trace = String::from_utf8(whole_file(&run(5, 0), 25, "main", b"")).unwrap();
+    place.write("app.trace.25", trace.replace('\n', "\r\n"));
     fs::create_dir(place.path("app.trace.23")).unwrap();
     assert_eq!(ran(place.program("mkfifo").arg("app.trace.24")).status, Some(0));
     let (ran, _) = merged(&place);
@@ -133,6 +135,7 @@ fn files_that_are_not_traces_are_left_out_and_reported() {
         "'./app.trace.22' is not a trace",
         "'./app.trace.23': it is a directory",
         "'./app.trace.24': it is not a regular file",
+        "'./app.trace.25' is a trace whose line ends were changed to CR LF",
     ] {
         assert!(ran.err.contains(told), "{told}: {}", ran.err);
     }

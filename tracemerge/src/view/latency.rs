@@ -17,6 +17,7 @@ pub(crate) struct Latencies {
     /// The rows and classes whose lower 32 bits have overflowed, one entry for each overflow.
     carries: Vec<(usize, usize)>,
     count: u64,
+    least: u64,
     most: u64,
 }
 
@@ -26,8 +27,7 @@ impl Latencies {
     pub(crate) fn push(&mut self, ticks: u64) {
         let (row, class) = place(ticks);
         self.add_to(row, class, 1);
-        self.count += 1;
-        self.most = self.most.max(ticks);
+        self.include(1, ticks, ticks);
     }
 
     /// Adds the distances of another histogram.
@@ -37,8 +37,17 @@ impl Latencies {
             others.iter().enumerate().for_each(|(class, more)| self.add_to(number, class, *more));
         }
         self.carries.extend_from_slice(&other.carries);
-        self.count += other.count;
-        self.most = self.most.max(other.most);
+        self.include(other.count, other.least, other.most);
+    }
+
+    /// Counts distances, the least and the greatest of which are these.
+    #[inline]
+    fn include(&mut self, count: u64, least: u64, most: u64) {
+        if count > 0 {
+            self.least = if self.count == 0 { least } else { self.least.min(least) };
+            self.most = self.most.max(most);
+            self.count += count;
+        }
     }
 
     #[inline]
@@ -70,10 +79,10 @@ impl Latencies {
     }
 
     /// Returns the least distance that `percent` percent of all distances do not exceed, rounded down to the
-    /// least number of its class; `None` if there are no distances.
+    /// least number of its class or, if that is greater, to the least distance; `None` if there are no distances.
     pub(crate) fn percentile(&self, percent: u64) -> Option<u64> {
         let rank = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
-        self.of_rank(rank).map(|class| *class.start())
+        self.of_rank(rank).map(|class| self.least.max(*class.start()))
     }
 
     /// Returns the class of the distance with this rank, from 1, among the sorted distances: its least and its
@@ -137,6 +146,10 @@ mod tests {
             let rank = (numbers.len() * percent as usize).div_ceil(100) - 1;
             let (exact, found) = (numbers[rank], latencies.percentile(percent).unwrap());
             prop_assert!(found <= exact && exact - found <= exact / 128, "{found} for {exact}");
+            prop_assert!((numbers[0]..=latencies.most().unwrap()).contains(&found));
+            let mut sum = Latencies::default();
+            [&Latencies::default(), &latencies].map(|part| sum.add(part));
+            prop_assert_eq!(sum.percentile(percent), Some(found));
             let class = latencies.of_rank(rank as u128 + 1).unwrap();
             prop_assert!(class.contains(&exact) && class.end() - class.start() <= exact / 128, "{class:?}");
             prop_assert_eq!(latencies.of_rank(numbers.len() as u128 + 1), None);

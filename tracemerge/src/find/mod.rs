@@ -388,7 +388,7 @@ fn report_clocks(chosen: &Chosen, messages: &mut Messages) {
             "the clocks of runs with TRACER_CLOCK=system differ by {} s when compared with the wall clock: either \
              the wall clock was set meanwhile, or a run was in a time namespace. Their lines are in the order of \
              the system's clock, which is wrong if it was a time namespace",
-            Grouped(apart / 1_000_000_000),
+            Grouped(apart.saturating_add(500_000_000) / 1_000_000_000),
         ));
     }
 }

@@ -54,7 +54,9 @@ pub(crate) struct ClockStep {
 
 impl fmt::Display for ClockStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let length = duration(self.ns.unsigned_abs());
+        // Readings of two clocks are a moment apart: a step of an hour is not one of 59 minutes.
+        let ns = self.ns.unsigned_abs();
+        let length = duration(if ns < MINUTE { ns } else { ns.saturating_add(SECOND / 2) / SECOND * SECOND });
         match (self.cause, self.ns < 0) {
             (StepCause::Suspended, _) => write!(f, "the machine was suspended for {length}")?,
             (StepCause::Set, false) => write!(f, "the wall clock was set forward by {length}")?,
@@ -63,6 +65,9 @@ impl fmt::Display for ClockStep {
         write!(f, ", after {} and before it showed {}", self.before, self.after)
     }
 }
+
+const SECOND: u64 = 1_000_000_000;
+const MINUTE: u64 = 60 * SECOND;
 
 /// Returns the difference of two times.
 fn difference(later: u64, earlier: u64) -> i64 {

@@ -141,7 +141,9 @@ pub(crate) fn report_unread_runs(chosen: &[&Trace], runs: &[RunInMemory], messag
                     Some(user) if user == effective_user() => {
                         format!("{} cannot be read", shown(&path.join(MANIFEST_NAME)))
                     }
-                    Some(user) => format!("the run in {} is of user {user} and was not read", shown(&path)),
+                    Some(user) => {
+                        format!("the run in {} belongs to user {user} and was not read", shown(&path))
+                    }
                     None => format!("only the user of process {} may read {}", run.pid, shown(&path)),
                 });
                 messages.warn(format_args!("{why}; the records in memory there are not merged"));

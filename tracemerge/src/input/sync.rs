@@ -100,7 +100,9 @@ fn resolved(sent: &str, received: &str, of_first: usize) -> Result<(String, Vec<
             Some(digit @ '1'..='9') => {
                 let group = digit as usize - '0' as usize;
                 if group > of_first {
-                    return Err(format!("{received:?} refers to group {group}, and {sent:?} has {of_first}"));
+                    return Err(format!(
+                        "{received:?} refers to group {group}, but {sent:?} has only {of_first}"
+                    ));
                 }
                 if named.contains(&group) {
                     return Err(format!("{received:?} refers to group {group} twice"));

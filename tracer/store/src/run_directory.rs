@@ -411,7 +411,10 @@ impl StoredTables {
             // A run that was killed before it had a site table has no records.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Plans::default(),
             Err(error) => {
-                return Err(io::Error::new(error.kind(), format!("cannot open its site table: {error}")));
+                return Err(io::Error::new(
+                    error.kind(),
+                    format!("cannot open the run's site table: {error}"),
+                ));
             }
             Ok(table) => read_plans(&table)?,
         };

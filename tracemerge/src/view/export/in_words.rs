@@ -56,7 +56,7 @@ fn of_lock(record: LockRecord<'_>) -> String {
         }
         LockRecord::Woken { id, ns, .. } => format!("was notified of condition {id} after {}", duration(ns)),
         LockRecord::Timeout { id, ns, .. } => {
-            format!("stopped waiting for condition {id} after {}: its time was over", duration(ns))
+            format!("stopped waiting for condition {id} after {}: the wait timed out", duration(ns))
         }
         LockRecord::Notify { id, all, wakes, made, at, .. } => {
             let whom = if all { "all threads" } else { "one thread" };
@@ -116,7 +116,7 @@ mod tests {
             ),
             (
                 "! condvar timeout id=4 by=0 ns=1000000",
-                "stopped waiting for condition 4 after 1.00 ms: its time was over",
+                "stopped waiting for condition 4 after 1.00 ms: the wait timed out",
             ),
             ("! futex wait address=0x55ea", "sleeps at the word 0x55ea"),
             (

@@ -183,7 +183,10 @@ impl Input {
             let found = schema.columns().iter().position(|of| of.path().parts() == [&*column.name]);
             let found = found.map(|number| (number, schema.column(number).max_def_level() > 0));
             if found.is_none() && !column.is_optional {
-                let text = format!("it has no column '{}': an earlier version has written it", column.name);
+                let text = format!(
+                    "it has no column '{}': an earlier version of tracemerge has written the file",
+                    column.name
+                );
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             }
             Ok(found)

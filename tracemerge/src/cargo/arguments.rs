@@ -106,7 +106,7 @@ impl ShownView {
     }
 }
 
-/// Reads the arguments behind `cargo tracer`.
+/// Reads the arguments after `cargo tracer`.
 pub(super) fn read(args: Vec<OsString>) -> Result<CargoTask, Error> {
     let mut args = args.into_iter();
     let Some(command) = args.next() else { return Ok(CargoTask::Help) };

@@ -196,8 +196,8 @@ fn library() -> Result<PathBuf, Error> {
     Ok(library)
 }
 
-/// Returns a path of the library that can be in a program. If its own path cannot, it gets a link in `place`, the
-/// directory of builds.
+/// Returns a path of the library that the linker can store in a program: its own path or, if that has characters that
+/// the linker would change, the path of a link to it in `place`, the directory of builds.
 #[expect(clippy::disallowed_methods, reason = "the link is replaced in the directory of builds")]
 fn linkable(library: PathBuf, place: &Path) -> Result<PathBuf, Error> {
     if is_linkable(&library) {
@@ -226,8 +226,8 @@ fn linkable(library: PathBuf, place: &Path) -> Result<PathBuf, Error> {
     )))
 }
 
-/// Returns whether a path can be in a program: the compiler takes only text, and the dynamic linker splits paths at
-/// colons and replaces some words behind `$`.
+/// Returns whether a program can store this path as that of a library: the compiler takes only text, and the dynamic
+/// linker splits paths at colons and replaces some words after `$`.
 fn is_linkable(path: &Path) -> bool {
     let is_special =
         |text: &str| [":", "${", "$ORIGIN", "$LIB", "$PLATFORM"].iter().any(|word| text.contains(word));
@@ -351,8 +351,8 @@ impl Directories {
     }
 }
 
-/// Returns a path of a directory as a value of `build.build-dir`, in which Cargo replaces words in braces: relative to
-/// the current directory if braces are in its path.
+/// Returns a path of a directory for the setting `build.build-dir`, in which Cargo replaces words in braces: a path
+/// relative to the current directory, if the absolute one contains braces.
 fn without_braces(directory: &Path) -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
     let has_braces = directory.to_string_lossy().contains(['{', '}']);

@@ -19,7 +19,7 @@ use trace_format::patterns::{Patterns, spellings, without_suffix};
 use crate::command::run::exit_code;
 use crate::ui::console::Stream;
 
-/// The section of a program that has the positions of its sleds.
+/// The section of a program with the positions of its sleds: the room for hooks in its functions.
 pub(super) const SECTION_OF_SLEDS: &str = "xray_instr_map";
 
 /// The effect of a list on the functions that are in it.
@@ -42,8 +42,8 @@ impl Attribute {
     }
 }
 
-/// An open directory, and a path of it that each option of a compiler takes: LLVM splits its options at spaces, and
-/// `rustc` takes only text.
+/// An open directory with a path that is valid in every option of the compiler: LLVM splits its options at spaces, and
+/// `rustc` accepts only UTF-8.
 #[derive(Debug)]
 pub(super) struct PlainPath {
     path: PathBuf,
@@ -99,7 +99,7 @@ pub(super) enum Hooks {
 pub(super) struct ListedCrate<'a> {
     /// The arguments that Cargo gives to the compiler.
     pub words: &'a [OsString],
-    /// The arguments that follow, behind those for the list.
+    /// The arguments that follow, after those for the list.
     pub more: &'a [OsString],
     /// The hooks that the functions get.
     pub hooks: Hooks,
@@ -197,8 +197,8 @@ fn found(
     Ok(Ok(functions))
 }
 
-/// Runs the compiler and passes on its messages, except its remark on each function of the list that is in another
-/// unit of code.
+/// Runs the compiler and passes on its messages, except the remarks that a function of the list is not in the code unit
+/// that it compiles.
 fn run_without_remarks(command: &mut Command) -> io::Result<ExitStatus> {
     let mut child = command.stderr(Stdio::piped()).spawn()?;
     if let Some(said) = child.stderr.take() {

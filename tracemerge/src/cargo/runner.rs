@@ -28,9 +28,9 @@ use crate::ui::console::Stream;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
-/// The word before the program that Cargo runs.
+/// The argument by which Cargo calls `cargo tracer` as its runner; the program and its arguments follow.
 pub(super) const WORD: &str = "runner";
-/// The word before a view and the program whose trace it shows.
+/// The argument by which `cargo tracer` calls itself to show a view; the view and the program follow.
 pub(super) const VIEW: &str = "view";
 
 /// The variable with the runner that the user has configured: its path and its arguments, as JSON.
@@ -47,7 +47,7 @@ pub(super) fn setting(host: &str, own: &Path, show: &str, is_line: bool) -> Stri
     format!("target.{host}.runner={value}")
 }
 
-/// Returns the words of that setting, with spaces between them, of which none contains any.
+/// Returns the words of the runner's setting as one text, separated by spaces. No word contains a space.
 pub(super) fn line(own: &Path, show: &str) -> String {
     // Cargo splits a text at spaces.
     let is_plain = |path: &&str| !path.contains(|char: char| char.is_whitespace() || char.is_control());

@@ -22,7 +22,7 @@ use crate::ui::messages::shown;
 pub(super) struct Toolchain {
     /// The compiler's description of its version.
     version: String,
-    /// The system for which it compiles by default.
+    /// The target triple for which the compiler builds by default.
     pub host: String,
     /// The program.
     rustc: OsString,

@@ -32,7 +32,7 @@ pub(super) const CHAINED: &str = "CARGO_TRACER_CHAINED";
 pub(super) const CHAINED_FOR_MEMBERS: &str = "CARGO_TRACER_CHAINED_FOR_MEMBERS";
 /// The variable with the target for which traced crates are compiled.
 pub(super) const TARGET: &str = "CARGO_TRACER_TARGET";
-/// The variable that is set if crates that are no members of the workspace are traced, too.
+/// The variable that is set if crates that are not members of the workspace are traced, too.
 pub(super) const DEPS: &str = "CARGO_TRACER_DEPS";
 /// The variable that is set if the hooks are to be dormant.
 pub(super) const DORMANT: &str = "CARGO_TRACER_DORMANT";

@@ -167,7 +167,7 @@ fn plan(
     Ok(found(Some(written)).unwrap_or(Plan { written, viewer: Start::Page(page) }))
 }
 
-/// A viewer to start, and the request for its content.
+/// The viewer to start, and the request for the file that it shows.
 #[derive(Debug)]
 pub(crate) struct Viewing {
     plan: Plan,
@@ -178,7 +178,7 @@ impl Viewing {
     /// Chooses the viewer for a request.
     ///
     /// # Errors
-    /// If no viewer is installed, or the user's configuration names no format, or the output is no file.
+    /// If no viewer is installed, or the user's configuration names no format, or the output is not a file.
     pub(crate) fn of(request: Request) -> Result<Viewing, Error> {
         let fits_terminal = request.output.is_none() && request.view.selection.amount == Amount::All;
         let in_terminal = fits_terminal && tui::can_be_shown();

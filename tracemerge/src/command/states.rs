@@ -356,7 +356,7 @@ fn path(traces: &[&Trace], tid: u64) -> Option<PathBuf> {
     paths.find(|path| path.symlink_metadata().is_err())
 }
 
-/// Returns the number of the states' file among the run's files: the first behind those that the run has made.
+/// Returns the number of the states' file among the run's files: the first after those that the run has made.
 fn number_of_file(traces: &[&Trace]) -> Option<u32> {
     let of_threads = traces.iter().filter_map(|trace| trace.marks.thread.as_ref()?.file);
     let of_ends = traces.iter().filter_map(|trace| trace.marks.end.as_ref()?.files);

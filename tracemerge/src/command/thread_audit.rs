@@ -48,8 +48,8 @@ pub(crate) struct Audit {
     pub backward: FirstItems<PartOffset>,
     /// The positions of lines whose ticks are smaller than those of the line before.
     pub breaks: FirstItems<PartOffset>,
-    /// The positions, and the numbers of bytes, that are not a line, or belong to another thread, or continue no
-    /// message.
+    /// The damaged places, each with its position and its number of bytes: bytes that are not a line, belong to another
+    /// thread, or continue no message.
     pub damaged: FirstItems<(PartOffset, usize)>,
     /// Whether the last line has no line feed.
     pub torn: bool,
@@ -57,7 +57,7 @@ pub(crate) struct Audit {
     pub start_ns: Option<u64>,
     /// The number of times that the thread reports to have waited for room.
     pub stalls: u64,
-    /// The number of these waits that have a line of their own.
+    /// The number of waits for the tracer that have a line of their own.
     pub waits: u64,
     /// The total time that the thread reports to have waited, in nanoseconds.
     pub stall_ns: u64,

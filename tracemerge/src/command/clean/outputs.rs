@@ -26,7 +26,7 @@ fn outputs(app: &App) -> Vec<(PathBuf, Option<&'static OutputFormat>)> {
     outputs
 }
 
-/// Returns whether there is an output of `app`.
+/// Returns whether there is an output of a command that is named after `app`.
 pub(super) fn any(app: &App) -> bool {
     outputs(app).iter().any(|(path, _)| path.symlink_metadata().is_ok())
 }

@@ -8,7 +8,7 @@ use crate::find::header::Trace;
 use crate::os::environment::trace_directory;
 use crate::os::sys::{FileId, file_id};
 
-/// A filter that distinguishes traces of an application from those of other programs of that name.
+/// A filter that distinguishes the traces of an application from those of other programs with the same name.
 pub(super) struct OwnershipFilter<'a> {
     app: &'a App,
     /// The path that the runs of the application record, whether or not it still exists.

@@ -37,7 +37,7 @@ struct KnownRun {
 }
 
 impl KnownRun {
-    /// Reads what the metadata of a file in the table of runs say about this run; `None` if its rows are not there.
+    /// Reads the metadata about this run in a file of the table of runs; `None` if the file has no row of the run.
     fn read(file: File, run: &str) -> io::Result<Option<KnownRun>> {
         let keys = keys(&open(file)?);
         if !runs_of(&keys).any(|known| known == run) {
@@ -69,7 +69,7 @@ impl NewRun<'_> {
         name_of_run(self.run)
     }
 
-    /// Returns the place of a file by its name in the stream: table, day and number, with dots between them.
+    /// Returns the place in the data set for a staged file, whose name is its table, day and number, separated by dots.
     fn place(&self, staged: &str) -> Option<FilePlace> {
         let mut words = staged.split('.');
         let mut next = || words.next().map(str::to_owned);
@@ -124,7 +124,7 @@ enum Added {
     Not,
 }
 
-/// Adds the runs of `apps` to the set at `path`.
+/// Adds the runs of `apps` to the data set at `path`.
 ///
 /// # Errors
 /// If there are no traces, or if the set cannot be written.
@@ -251,7 +251,10 @@ impl NewRun<'_> {
             staged.names.iter().filter_map(|name| Some((name.clone(), self.place(name)?))).collect();
         let in_runs = self.place_in_runs();
         let Some((name, _)) = added.iter().find(|(_, place)| *place == in_runs) else {
-            messages.warn(format_args!("run {} is not added: its tables are incomplete", self.name()));
+            messages.warn(format_args!(
+                "run {} is not added: the tables made for it are incomplete",
+                self.name()
+            ));
             return Ok(Added::Not);
         };
         let new = staged.read(name).and_then(|file| KnownRun::read(file, &self.name())).map_err(failed)?;
@@ -282,8 +285,9 @@ impl NewRun<'_> {
         Ok(known)
     }
 
-    /// Writes the files of several runs in the folders of the files `old` and `added` without the rows of the run. Adds
-    /// the new files to `added`, and the places of those that would be empty to `removed`.
+    /// Rewrites the files with rows of several runs without the rows of this run: those in the folders of the files
+    /// `old` and `added`. Adds the rewritten files to `added`, and the places of files that would have no rows to
+    /// `removed`.
     fn write_without(
         &self,
         old: &[FilePlace],

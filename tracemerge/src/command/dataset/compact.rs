@@ -46,7 +46,7 @@ struct Compaction<'a> {
     made: u64,
 }
 
-/// Puts the small files of the set at `path` together.
+/// Replaces the small files of the data set at `path` by fewer large ones.
 ///
 /// # Errors
 /// There is no set, or it cannot be written.

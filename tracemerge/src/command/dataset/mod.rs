@@ -36,7 +36,7 @@ pub(crate) fn add(
     add::add(path, apps, machine, messages)
 }
 
-/// Puts the small files of the set at `path` together.
+/// Replaces the small files of the data set at `path` by fewer large ones.
 ///
 /// # Errors
 /// If there is no set, or if it cannot be written.

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::view::sorts::SortId;
 
-/// The work that may be spent on exact results, in words of rows of bits.
+/// The work that exact comparisons may still do. Its unit is one 64-bit word of a row of bits.
 ///
 /// The work is counted, not timed, so that the same traces have the same differences on each machine.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ use crate::command::diff::model::{Comparison, PoolComparison, SortComparison, Th
 use crate::command::diff::noise::Median;
 use crate::view::rows::{Column, Row, list_of_columns};
 
-/// Something that is compared in both traces. Times are in nanoseconds; unknown values are `None`.
+/// A row of the comparison: a thread, a pool of threads, a sort of messages or a function, in both traces. Times are in
+/// nanoseconds; unknown values are `None`.
 #[derive(Debug, Default)]
 pub(super) struct ComparedRow {
     kind: &'static str,
@@ -29,7 +30,7 @@ struct Compared {
 }
 
 impl ComparedRow {
-    /// Returns the rows of a comparison, in the order of its text.
+    /// Returns the rows of a comparison, in the order in which the text lists them.
     pub(super) fn of(comparison: &Comparison) -> Vec<ComparedRow> {
         let functions = comparison.calls.iter().flat_map(|calls| &calls.rows);
         let threads = comparison.threads.iter().map(ComparedRow::from);

@@ -47,7 +47,7 @@ impl Percent {
     /// Reads a percentage, such as `10%`, `10` or `0.5%`.
     ///
     /// # Errors
-    /// If the text is no percentage.
+    /// If the text is not a percentage.
     pub(crate) fn parse(text: &str) -> Result<Percent, String> {
         let number = text.strip_suffix('%').unwrap_or(text).trim_end();
         let is_plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');

@@ -45,7 +45,7 @@ pub(super) struct FunctionComparison {
     pub function: String,
     /// The difference of the medians, in per cent of the first.
     pub change_percent: Option<f64>,
-    /// Whether that is more than the noise of both medians.
+    /// Whether the change of the median is larger than the noise of both medians.
     pub significant: Option<bool>,
     /// The calls in the first trace.
     pub a: FunctionSide,
@@ -150,8 +150,8 @@ impl FunctionComparison {
         }
     }
 
-    /// Returns a number by which the rows of a group are sorted: that of the change, or the time of a function that
-    /// only one trace has.
+    /// Returns the sort key of a row within its group: the size of the change or, for a function that only one trace
+    /// has, its time.
     fn size(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "an order")]
         let own = |side: &FunctionSide| side.self_ns.unwrap_or(0) as f64;

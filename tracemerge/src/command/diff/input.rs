@@ -56,7 +56,7 @@ struct OpenSource {
 
 /// A compared trace.
 pub(super) struct Input {
-    /// The path as the user wrote it.
+    /// The path of the compared trace, as the user wrote it.
     pub given: PathBuf,
     sources: Vec<OpenSource>,
     /// The threads, in the order of their beginnings.

@@ -45,7 +45,7 @@ pub(crate) enum DiffOutput {
     Shown(RowForm),
 }
 
-/// The wishes of the user about a comparison.
+/// The user's options for a comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct DiffOptions {
     /// The form of the output.

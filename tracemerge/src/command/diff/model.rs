@@ -38,7 +38,7 @@ pub(super) struct Comparison {
     pub same: bool,
     /// Whether messages of one site have one sort; otherwise messages of one shape have one sort.
     pub by_site: bool,
-    /// The threads that are the only ones of their names, except for numbers: those of the first trace in their
+    /// The threads whose names, apart from numbers, are unique in their traces: those of the first trace in their
     /// order, then those that only the second has.
     pub threads: Vec<ThreadComparison>,
     /// The pools of the first trace, then those that only the second has.
@@ -51,8 +51,8 @@ pub(super) struct Comparison {
     pub once_b: u64,
     /// The number of sorts that occur once in each trace.
     pub once_both: u64,
-    /// The first sorts; those that differ most come first. Sorts that no trace has twice come last, and are left out
-    /// unless all fit.
+    /// The sorts of messages that are listed; those that differ most come first. Sorts that occur at most once in each
+    /// trace come last, and are left out unless all fit.
     pub messages: Vec<SortComparison>,
     /// The calls of functions, if both traces have some.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ pub(super) struct ThreadComparison {
     pub only_a: u64,
     /// The number of messages that are only in the second trace.
     pub only_b: u64,
-    /// Whether these numbers are the least that are possible; otherwise they may be larger than necessary.
+    /// Whether `only_a` and `only_b` are the least possible numbers; otherwise they may be larger than necessary.
     pub exact: bool,
     /// The last messages of the first trace before the first difference; empty if one thread is missing or all
     /// messages are the same.
@@ -138,7 +138,7 @@ pub(super) struct PoolComparison {
     pub messages: Vec<SortDifference>,
     /// The number of orders of two messages that only one trace has.
     pub orders: u64,
-    /// The most frequent of these orders.
+    /// The most frequent ones among the orders of two messages that only one trace has.
     pub successions: Vec<SuccessionDifference>,
 }
 
@@ -147,7 +147,7 @@ pub(super) struct PoolComparison {
 pub(super) struct PoolSide {
     /// The number of threads.
     pub threads: u64,
-    /// The number of their messages.
+    /// The number of messages of the pool's threads.
     pub records: u64,
 }
 
@@ -168,9 +168,9 @@ pub(super) struct SortDifference {
     /// The sort.
     #[serde(flatten)]
     pub sort: SortText,
-    /// The number of these messages in the first trace.
+    /// The number of messages of the sort in the first trace.
     pub a: u64,
-    /// The number of these messages in the second trace.
+    /// The number of messages of the sort in the second trace.
     pub b: u64,
 }
 
@@ -204,14 +204,14 @@ pub(super) struct SortComparison {
 pub(super) struct SortSide {
     /// The number of messages of this sort.
     pub count: u64,
-    /// The number of these messages that are not the first of their thread.
+    /// The number of messages of this sort that are not the first of their thread.
     pub measured: u64,
     /// The median time since the message before, in nanoseconds, to 1 %.
     pub median_ns: Option<u64>,
-    /// The same median, with its noise.
+    /// The median time since the message before, with its confidence interval.
     #[serde(skip)]
     pub median: Option<Median>,
-    /// The 99th percentile of these times, in nanoseconds.
+    /// The 99th percentile of the times since the message before, in nanoseconds.
     pub p99_ns: Option<u64>,
 }
 

@@ -21,7 +21,7 @@ const HALF_QUANTILE: f64 = 0.980;
 pub(super) struct Median {
     /// The median.
     pub median: u64,
-    /// The interval of its noise; `None` if there are fewer than six measurements.
+    /// The 95 % confidence interval of the median, its *noise*; `None` if there are fewer than six measurements.
     pub noise: Option<(u64, u64)>,
 }
 
@@ -52,7 +52,8 @@ impl Median {
         Some(Median { median: convert(self.median)?, noise })
     }
 
-    /// Returns the greater distance between the median and an end of its noise, in per cent of the median.
+    /// Returns the greater distance between the median and an end of its confidence interval, in per cent of the
+    /// median.
     pub(super) fn noise_percent(&self) -> Option<f64> {
         let (low, high) = self.noise?;
         let distance = self.median.saturating_sub(low).max(high.saturating_sub(self.median));
@@ -77,8 +78,8 @@ impl Change {
     }
 }
 
-/// Returns the ranks, from 1, between which the median of all possible measurements is with a probability of 95 % at
-/// least, if there are `count` measurements; `None` if no two ranks are that far apart.
+/// Returns the ranks, from 1, of the two measurements, among `count` sorted ones, that bound the 95 % confidence
+/// interval of the median; `None` if there are too few measurements.
 fn ranks(count: u64) -> Option<(u64, u64)> {
     if count > MAX_EXACT {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 27 and `count`")]

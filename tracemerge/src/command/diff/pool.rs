@@ -29,9 +29,9 @@ pub(super) struct Pool<'a> {
 pub(super) struct SortCounts {
     /// The sort.
     pub sort: SortId,
-    /// The number of its messages in the first trace.
+    /// The number of messages of the sort in the first trace.
     pub a: u64,
-    /// The number of its messages in the second trace.
+    /// The number of messages of the sort in the second trace.
     pub b: u64,
 }
 

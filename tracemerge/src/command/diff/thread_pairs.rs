@@ -7,8 +7,8 @@ use crate::command::diff::input::{Input, ThreadMessages};
 use crate::command::diff::pool::{Pool, without_numbers};
 use crate::view::sorts::SortId;
 
-/// The threads of both traces: each thread that is the only one of its name, except for numbers, with its
-/// counterpart; the others in pools.
+/// The threads of both traces, matched by their names without numbers: single threads as pairs, and several threads of
+/// one name as pools.
 pub(super) struct MatchedThreads<'a> {
     /// The threads of the first trace in their order, then those that only the second has.
     pub pairs: Vec<Pair<'a>>,
@@ -28,7 +28,7 @@ pub(super) struct Pair<'a> {
     pub only_a: usize,
     /// The number of messages that are only in the second trace.
     pub only_b: usize,
-    /// Whether these numbers are exact; otherwise they may be larger than necessary.
+    /// Whether `only_a` and `only_b` are exact; otherwise they may be larger than necessary.
     pub exact: bool,
 }
 

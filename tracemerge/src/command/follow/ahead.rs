@@ -32,14 +32,14 @@ impl Ahead {
             || remove(&mut self.in_ring, digest, |line| *line, drop)
     }
 
-    /// Begins a look at the ring, in this round.
+    /// Begins to read the ring, in this round.
     pub(super) fn look(&mut self, round: u64) -> RingLook<'_> {
         let before = std::mem::take(&mut self.in_ring);
         RingLook { ahead: self, before, round }
     }
 }
 
-/// A look at a ring. [`RingLook::end`] ends it.
+/// One reading of a ring's lines. [`RingLook::end`] ends it.
 pub(super) struct RingLook<'a> {
     ahead: &'a mut Ahead,
     /// The lines of the last look that were not met in this one yet.
@@ -56,7 +56,7 @@ impl RingLook<'_> {
         !was_shown
     }
 
-    /// Ends the look behind the ring's last line.
+    /// Ends the reading after the ring's last line.
     pub(super) fn end(self) {
         let RingLook { ahead: Ahead { lost, .. }, before, round } = self;
         lost.extend(before.into_iter().map(|line| (line, round)));

@@ -86,7 +86,7 @@ impl FileReader {
         self.open_file.as_ref().or(self.held.as_ref().map(|held| &held.0))
     }
 
-    /// Returns the length of the file, whatever its name is; `None` if it is not held open.
+    /// Returns the length of the file that is held open, even if it was renamed; `None` if no file is held open.
     pub(super) fn held_length(&self) -> Option<u64> {
         self.held.as_ref().and_then(|held| held.0.metadata().ok()).map(|found| found.len())
     }
@@ -266,7 +266,7 @@ pub(super) struct ReadLines {
     pub tail: Vec<u8>,
     /// The bytes of the file from which the whole lines were made.
     pub read: Vec<u8>,
-    /// The bytes of the file after those.
+    /// The bytes of the file after the whole lines.
     pub rest: Vec<u8>,
     /// Whether there is more to read.
     pub more: bool,

@@ -151,7 +151,7 @@ impl Files {
     }
 }
 
-/// Returns the files that a thread has left before it went on in the file at `path`, the oldest first, with their lengths in
+/// Returns the earlier files of the thread that now writes the file at `path`, the oldest first, with their lengths in
 /// bytes: those with lower numbers in their names, down to the one that `is_known`, or to one of another thread.
 pub(super) fn left_before(
     path: &Path,

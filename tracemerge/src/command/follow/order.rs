@@ -105,8 +105,8 @@ impl<O: Outlet> Order<O> {
         Ok(())
     }
 
-    /// Passes on the next lines of one thread, up to the first whose ticks `may_go` refuses, or of which only it or only
-    /// those before it are late.
+    /// Passes on the next lines of one thread: either late lines only or none, and only lines whose ticks `may_go`
+    /// accepts.
     fn pass_lines(
         &mut self,
         stream: &mut Stream,

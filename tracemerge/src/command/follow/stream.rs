@@ -195,7 +195,7 @@ impl Stream {
         self.messages.unseen()
     }
 
-    /// Takes the data that was read from the thread's ring.
+    /// Adds the data that was read from the thread's ring.
     pub(super) fn look(&mut self, thread: ThreadInMemory, alive: bool) {
         let file = thread.file.and_then(|file| Some((file.file.metadata().ok()?, file)));
         if let Some((metadata, file)) = file {
@@ -260,8 +260,8 @@ impl Stream {
         }
     }
 
-    /// Leaves a file for another one. If the file is held open or still has its name, its remaining bytes are read
-    /// first: no process writes to it any more.
+    /// Finishes with a file because the thread continues in another one. If the file is held open or still has its
+    /// name, its remaining bytes are read first: no process writes to it any more.
     fn leave(&mut self, mut former: FileReader) {
         let is_other = self.reader.as_ref().is_some_and(|reader| reader.id != former.id);
         let length = former.held_length().unwrap_or(former.goal);
@@ -353,8 +353,8 @@ impl Stream {
             || self.reader.as_ref().is_some_and(|reader| reader.read < reader.goal)
     }
 
-    /// Returns the ticks up to which the thread is known, if it is not known to its end. They are never before the
-    /// first line of the queue.
+    /// Returns the ticks up to which the lines of the thread are known; `None` if all of them are. They are never
+    /// before the first line of the queue.
     pub(super) fn known_until(&self) -> Option<u64> {
         // If one record was made inside another, the inner one may come first: the last line need not have the
         // largest ticks.

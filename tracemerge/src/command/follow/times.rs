@@ -87,7 +87,7 @@ impl Times {
         self.0.values_mut().for_each(BootReadings::read);
     }
 
-    /// Returns the clock of `run`, or any clock if that is unknown.
+    /// Returns the clock of `run` or, if it has none, that of any other run.
     pub(super) fn of(&self, run: Option<&Run>) -> Option<&Arc<TickClock>> {
         let own = run.and_then(|run| self.0.get(&key(run)));
         own.or_else(|| self.0.values().next()).map(|boot| &boot.clock)

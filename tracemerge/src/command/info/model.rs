@@ -51,7 +51,7 @@ pub(super) struct TraceInfo {
 pub(super) struct ForkTree {
     /// The id of the run at the root.
     pub root: String,
-    /// The process of that run, if it is among the runs.
+    /// The process id of the run at the root, if that run is among the listed ones.
     pub root_pid: Option<u32>,
     /// The id of the machine's boot.
     pub boot: String,
@@ -66,7 +66,7 @@ pub(super) struct RunInfo {
     pub run: Option<String>,
     /// The id of the run at the root of the tree of forked processes.
     pub root: Option<String>,
-    /// The process of that run, if it is among the runs.
+    /// The process id of the run at the root, if that run is among the listed ones.
     pub root_pid: Option<u32>,
     /// The process id.
     pub pid: Option<u32>,
@@ -84,7 +84,7 @@ pub(super) struct RunInfo {
     pub signal: Option<String>,
     /// The status with which the process exited; `null` if it is unknown, or if it was 0 at an `exit`.
     pub status: Option<u32>,
-    /// The last three fields together.
+    /// The cause of the process's end: its panic, signal and exit status.
     #[serde(skip)]
     pub cause: Cause,
     /// The time when the run began, in nanoseconds since 1970.

@@ -13,7 +13,7 @@ use crate::view::rows;
 /// The number of forks of a process that are listed.
 const MAX_LISTED_FORKS: usize = 12;
 
-/// Returns the facts as text.
+/// Returns the facts about the traces as text: a table of threads for each run.
 pub(super) fn of(info: &TraceInfo) -> String {
     let mut text = String::new();
     for run in &info.runs {

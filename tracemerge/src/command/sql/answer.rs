@@ -46,7 +46,7 @@ impl<'de> Deserialize<'de> for Pairs {
     }
 }
 
-/// Returns the values of a line. Lines that are no objects, such as a plan, are texts.
+/// Returns the values of a line. Lines that are not objects, such as a plan, are texts.
 fn pairs_of(line: &str) -> Vec<(String, Value)> {
     match serde_json::from_str(line) {
         Ok(Pairs(pairs)) => pairs,

@@ -34,7 +34,7 @@ pub(crate) struct Question {
     pub query: Option<String>,
     /// The form of the answer.
     pub form: RowForm,
-    /// The wanted records of an application.
+    /// The user's selection of an application's records.
     pub request: Request,
 }
 

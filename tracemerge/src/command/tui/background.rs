@@ -12,7 +12,7 @@ use crate::ui::error::Error;
 use crate::view::layout::VIEWS;
 use crate::view::request::Request;
 
-/// A view that is being made.
+/// A view that a background thread is making.
 #[derive(Debug)]
 pub(super) struct Making(Receiver<Result<Vec<u8>, Error>>);
 
@@ -60,7 +60,7 @@ pub(super) struct Summary {
     pub open_waits: Vec<OpenWait>,
 }
 
-/// A thread, and what it did over time.
+/// A lane of the screen: a thread, and its activity over time.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Lane {
     pub thread: String,

@@ -85,7 +85,7 @@ pub(super) enum Typed {
     EraseAll,
     Enter,
     Cancel,
-    /// The typed line before, or the one behind.
+    /// The typed line before, or the next one.
     Older,
     Newer,
 }

@@ -39,7 +39,7 @@ pub(super) struct Lines {
     is_pending: bool,
 }
 
-/// The result of a step.
+/// The result of a part of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// There is more to do.
@@ -96,7 +96,7 @@ impl Lines {
         self.window.place(self.selected?)
     }
 
-    /// Gives up what remains to be done.
+    /// Cancels the remaining work.
     pub(super) fn stop(&mut self) {
         (self.moves, self.scrolls, self.search) = (0, 0, None);
     }
@@ -107,14 +107,14 @@ impl Lines {
         self.height = height.max(1);
     }
 
-    /// Selects the line so many lines further.
+    /// Moves the selection by a number of lines; negative numbers move it up.
     pub(super) fn select(&mut self, lines: i64) {
         self.search = None;
         self.moves = self.moves.saturating_add(lines);
         self.is_pending = true;
     }
 
-    /// Scrolls by so many lines.
+    /// Scrolls by a number of lines.
     pub(super) fn scroll(&mut self, lines: i64) {
         self.search = None;
         self.scrolls = self.scrolls.saturating_add(lines);
@@ -153,7 +153,7 @@ impl Lines {
         self.is_pending
     }
 
-    /// Does a part of what remains to be done.
+    /// Does a part of the remaining work.
     ///
     /// # Errors
     /// The traces cannot be read.
@@ -223,7 +223,8 @@ impl Lines {
         Ok(Step::Done)
     }
 
-    /// Returns the line so many lines further, as far as they are loaded, and how many these were.
+    /// Moves from a line by a number of lines, as far as lines are loaded. Returns the line there, and the number of
+    /// lines moved.
     fn walk(&self, from: RowId, lines: i64) -> (RowId, i64) {
         let (mut row, mut moved) = (from, 0);
         while moved != lines {

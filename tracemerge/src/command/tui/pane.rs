@@ -18,7 +18,7 @@ pub(super) struct Kind {
     options: &'static [&'static str],
 }
 
-/// The views, in the order of their keys. The key `1` is that of the lines.
+/// The views that can be opened, in the order of their keys. The key `1` shows the lines again.
 pub(super) static KINDS: [Kind; 7] = [
     Kind { key: '2', title: "calls", view: "tree", options: &["--collapse"] },
     Kind { key: '3', title: "spans", view: "spans", options: &["--rows", "all"] },
@@ -53,7 +53,7 @@ impl Pane {
         Pane { kind, making, rows, indented_from: None, folded: BTreeSet::new(), top: 0, selected: 0 }
     }
 
-    /// Takes the view once it has been made; returns whether that was now.
+    /// Takes over the view as soon as it is complete. Returns whether this call has done so.
     pub(super) fn take_made(&mut self) -> bool {
         let Some(made) = self.making.as_ref().and_then(Making::made) else { return false };
         self.making = None;
@@ -118,7 +118,7 @@ impl Pane {
         has_below.then(|| if self.folded.contains(&row) { '+' } else { '-' })
     }
 
-    /// Folds the selected row, or unfolds it. `None` does the other of both.
+    /// Folds the selected row, or unfolds it; `None` toggles it.
     pub(super) fn fold(&mut self, fold: Option<bool>) {
         let row = self.selected;
         if self.sign(row).is_none() {
@@ -142,7 +142,7 @@ impl Pane {
         }
     }
 
-    /// Selects the row so many shown rows further.
+    /// Moves the selection by a number of shown rows; negative numbers move it up.
     pub(super) fn select(&mut self, rows: i64, height: usize) {
         let shown = self.shown();
         let at = shown.iter().position(|row| *row == self.selected).unwrap_or(0) as i64;
@@ -151,7 +151,7 @@ impl Pane {
         self.keep_in_sight(height);
     }
 
-    /// Scrolls so that the selected row is shown. `top` counts shown rows.
+    /// Scrolls so that the selected row is on the screen, which has `height` lines.
     pub(super) fn keep_in_sight(&mut self, height: usize) {
         let shown = self.shown();
         let at = shown.iter().position(|row| *row == self.selected).unwrap_or(0);

@@ -68,7 +68,7 @@ pub(super) struct Tui {
     pub is_following: bool,
     next_look: Instant,
     pub overview: Overview,
-    /// The columns that are shifted out of the screen.
+    /// The number of columns of text that are scrolled out to the left of the screen.
     pub left: usize,
     size: (u16, u16),
     pub has_colours: bool,
@@ -150,7 +150,7 @@ impl Tui {
         self.lines.is_pending()
     }
 
-    /// Does some of the work, and takes what was made in the background.
+    /// Does a part of the pending work, and takes over the results of background threads.
     pub(super) fn work(&mut self) {
         if let Some(made) = self.overview.making.as_ref().and_then(Making::made) {
             self.is_changed = true;
@@ -196,7 +196,7 @@ impl Tui {
         self.message = why.to_owned();
     }
 
-    /// Takes a key or the mouse.
+    /// Handles an event of the keyboard or of the mouse.
     pub(super) fn take(&mut self, event: &Event) {
         self.is_changed = true;
         if self.typing.is_some() {
@@ -543,7 +543,7 @@ impl Tui {
         format!("{following}{at} of {all}  {line}")
     }
 
-    /// Returns what is being done.
+    /// Returns a text for the work in progress, if there is any.
     pub(super) fn doing(&self) -> Option<String> {
         let place = self.lines.searched()?;
         Some(format!("searching, at {} % (Esc ends it)", self.traces.percent(place)))

@@ -49,17 +49,17 @@ pub(super) struct Place {
 /// A line on the screen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    /// The ticks of its record.
+    /// The ticks of the line's record.
     pub ticks: u64,
     start: usize,
     end: usize,
 }
 
-/// All shown lines in a part of the time.
+/// All shown lines of one period, loaded together.
 #[derive(Debug)]
 pub(super) struct Part {
     pub boot: usize,
-    /// The ticks of the part, without the last.
+    /// The period of the part: its first ticks, and the first ticks after it.
     pub period: Range<u64>,
     pub rows: Vec<Row>,
     text: Vec<u8>,
@@ -95,7 +95,7 @@ impl Part {
     }
 }
 
-/// The bytes before each record: its ticks, and the number of the bytes behind.
+/// The bytes before each record: its ticks, and the number of the bytes after.
 const HEAD: usize = 16;
 
 /// The lines of `show`, each record with its ticks before it.
@@ -208,17 +208,18 @@ impl Traces {
         (apps, choice, Request { view: self.view.clone(), ..request })
     }
 
-    /// Returns whether the traces are so large that nothing reads all of them unasked.
+    /// Returns whether the traces are so large that they are read completely only at the user's request.
     pub(super) fn are_large(&self) -> bool {
         self.inputs.files().map(|(_, source)| source.size() as u64).sum::<u64>() > READ_WHOLE
     }
 
-    /// Returns whether times are those of the first and the last reading of the clocks alone.
+    /// Returns whether times are computed from the first and the last reading of the clocks only, and so are less
+    /// exact.
     pub(super) fn has_rough_times(&self) -> bool {
         self.has_rough_times
     }
 
-    /// Selects what is shown. If that fails, the view stays as it was.
+    /// Selects the records to show. If that fails, the view does not change.
     ///
     /// # Errors
     /// There is no such thread, process or time.
@@ -249,7 +250,7 @@ impl Traces {
         Ok(())
     }
 
-    /// Returns the first place, and the one behind the last line.
+    /// Returns the first place, and the one after the last line.
     pub(super) fn ends(&self) -> (Place, Place) {
         let boot = self.bounds.len().saturating_sub(1);
         let (first, last) = (self.bounds.first(), self.bounds.last());
@@ -291,7 +292,7 @@ impl Traces {
         self.origins.iter().any(|origin| origin.has_sites)
     }
 
-    /// Returns the steady time of a place, in nanoseconds, and that of the first line and the last.
+    /// Returns the steady time of a place in nanoseconds, and those of the first and the last line.
     pub(super) fn steady(&self, place: Place) -> (u64, (u64, u64)) {
         let first = self.inputs.boots.iter().take(place.boot).map(Vec::len).sum::<usize>();
         let origin = self.inputs.origins.get(first);
@@ -314,7 +315,7 @@ impl Traces {
         sources.zip(self.origins.iter().skip(first)).map(of).sum()
     }
 
-    /// Returns the part of the traces before a place, by their bytes, in hundredths.
+    /// Returns the percentage of the traces' bytes that come before a place.
     pub(super) fn percent(&self, place: Place) -> u64 {
         let of_boot = |boot: usize, ticks: u64| {
             let bounds = &self.bounds[boot];
@@ -327,7 +328,7 @@ impl Traces {
         (before + here).saturating_mul(100).checked_div(all).unwrap_or(100)
     }
 
-    /// Returns the next part of the time behind a place: a boot and its ticks; `None` at the end.
+    /// Returns the period to load next after a place: a boot and a range of its ticks; `None` at the end.
     pub(super) fn behind(&self, place: Place) -> Option<(usize, Range<u64>)> {
         let boot = (place.boot..self.bounds.len()).find(|boot| {
             let bounds = &self.bounds[*boot];
@@ -340,7 +341,7 @@ impl Traces {
         Some((boot, start..if low > start { low } else { high }))
     }
 
-    /// Returns the next part of the time before a place; `None` at the beginning.
+    /// Returns the period to load next before a place; `None` at the beginning.
     pub(super) fn before(&self, place: Place) -> Option<(usize, Range<u64>)> {
         let boot = (0..self.bounds.len().min(place.boot + 1)).rev().find(|boot| {
             let bounds = &self.bounds[*boot];
@@ -353,7 +354,8 @@ impl Traces {
         Some((boot, if high < end { high } else { low }..end))
     }
 
-    /// Returns ticks around the place in a period that has `target` bytes before it: two neighbours, or twice the same.
+    /// Finds the ticks in a period before which the boot has about `target` bytes of lines. Returns two neighbouring
+    /// ticks around that point, or the same ticks twice.
     fn split(&self, boot: usize, period: Range<u64>, target: u64) -> (u64, u64) {
         let (mut low, mut high) = (period.start, period.end);
         let (mut below, mut above) = (self.bytes_before(boot, low), self.bytes_before(boot, high));
@@ -378,7 +380,7 @@ impl Traces {
         (low, high)
     }
 
-    /// Merges the lines in a part of the time.
+    /// Merges and returns the lines of a period.
     ///
     /// # Errors
     /// A file changes while it is read.

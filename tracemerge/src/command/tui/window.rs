@@ -20,7 +20,7 @@ pub(super) struct Window {
     /// The number of the first part.
     first: i64,
     parts: VecDeque<Part>,
-    /// The place from which on lines are loaded, and the place behind them.
+    /// The place from which on lines are loaded, and the place after them.
     pub(super) ends: (Place, Place),
 }
 
@@ -30,7 +30,7 @@ impl Window {
         Window { first: 0, parts: VecDeque::new(), ends: (place, place) }
     }
 
-    /// Adds the part behind the last one. A part without lines takes no room.
+    /// Adds a part after the last one. A part without lines takes no room.
     pub(super) fn push_back(&mut self, part: Part) {
         self.ends.1 = Place { boot: part.boot, ticks: part.period.end };
         if part.rows.is_empty() {
@@ -95,7 +95,7 @@ impl Window {
         Some(RowId { part: self.first + self.parts.len() as i64 - 1, row: part.rows.len() - 1 })
     }
 
-    /// Returns the line behind another one.
+    /// Returns the line after another one.
     pub(super) fn next(&self, id: RowId) -> Option<RowId> {
         let next = RowId { row: id.row + 1, ..id };
         if self.get(next).is_some() {
@@ -126,7 +126,7 @@ impl Window {
         (before, all)
     }
 
-    /// Returns the first line at a place or behind it, of those that are loaded.
+    /// Returns the first line at a place or after it, of those that are loaded.
     pub(super) fn from(&self, place: Place) -> Option<RowId> {
         for (number, part) in self.parts.iter().enumerate() {
             let row = part.rows.partition_point(|row| Place { boot: part.boot, ticks: row.ticks } < place);

@@ -39,7 +39,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// Returns the clock of the own machine.
+    /// Returns the clock of the machine on which the lines were recorded.
     #[must_use]
     pub(crate) fn own_clock(&self) -> &TickClock {
         &self.own
@@ -378,8 +378,8 @@ fn rewrite(bytes: &[u8], scale: &Scale, out: &mut impl Write) -> io::Result<()> 
     }
 }
 
-/// Returns the part of a `#` line behind its key's ticks, with the ticks in its payload converted; `None` for a line
-/// whose payload has no ticks of the merged time.
+/// Converts the ticks in the payload of a `#` line. Returns the line without the ticks at its beginning; `None` if its
+/// payload has no ticks of the merged time.
 fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     let line = Line::parse(strip_line_feed(text)).ok()?;
     let (payload, mut out) = (convert_meta(line.payload, scale)?, Vec::new());

@@ -24,7 +24,7 @@ const MOST_MACHINES: usize = 1000;
 pub(super) struct Alignment {
     /// The place among the boots of the one whose ticks all lines get.
     pub reference: usize,
-    /// The times of all clocks, by that one.
+    /// The times of all clocks, on the scale of the reference clock.
     pub order: Arc<Order>,
     /// The number of each boot's clock; `None` if its clock is not known.
     pub numbers: Vec<Option<u32>>,

@@ -10,13 +10,13 @@ const LINEAR_SCAN_BYTES: usize = if cfg!(test) { 8 } else { 512 };
 pub(crate) struct Boundary {
     /// The offset of the boundary.
     pub at: usize,
-    /// The ticks of the first line behind the boundary; `None` at the end.
+    /// The ticks of the first line after the boundary; `None` at the end.
     pub ticks: Option<u64>,
 }
 
 impl Boundary {
     /// Returns the boundary at `at`, before everything from there on. Bytes at `at` that are not a line belong to the
-    /// first line behind it.
+    /// first line after it.
     #[must_use]
     pub(crate) fn before(bytes: &[u8], at: usize) -> Boundary {
         let line = skip_bad(bytes, at);
@@ -29,7 +29,7 @@ impl Boundary {
         Boundary { at: bytes.len(), ticks: None }
     }
 
-    /// Returns whether all lines behind the boundary have `ticks` or more.
+    /// Returns whether all lines after the boundary have `ticks` or more.
     #[inline]
     #[must_use]
     pub(crate) fn starts_at_or_after(&self, ticks: u64) -> bool {

@@ -81,7 +81,7 @@ impl Findings {
         }
     }
 
-    /// Adds the findings in lines that stand behind these.
+    /// Adds the findings in lines that come after these.
     pub(crate) fn append(&mut self, later: Findings) {
         self.lines += later.lines;
         for (source, of_file) in later.files {

@@ -37,7 +37,8 @@ pub(crate) struct Origin {
     pub has_sites: bool,
     /// The thread's waits for the tracer, if the file has ended.
     pub waited: Option<WaitedTime>,
-    /// The conversion from the clock of the origin's machine, if its lines have the ticks of another one.
+    /// The conversion from the clock of the origin's machine, if its lines were converted to the ticks of another
+    /// machine.
     pub foreign: Option<Scale>,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct WaitedTime {
     pub waited: Waited,
     /// The ticks of the file's first line.
     pub first: u64,
-    /// The ticks of its last line.
+    /// The ticks of the file's last line.
     pub last: u64,
 }
 

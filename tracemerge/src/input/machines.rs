@@ -12,9 +12,9 @@ use crate::ui::messages::Messages;
 /// A machine and the certainty of its times.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// The id of its boot; empty if no file names it.
+    /// The id of the machine's boot; empty if no file names it.
     pub boot: Vec<u8>,
-    /// The way in which its lines get their places.
+    /// The way in which the machine's lines get their places among those of others.
     pub placed_by: PlacedBy,
     /// The nanoseconds by which its wall clock is ahead of that of the reference: the median over the trace. Unknown
     /// without messages.
@@ -59,11 +59,11 @@ impl PlacedBy {
 /// The messages between a machine and another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PairOfMachines {
-    /// The place of the other machine.
+    /// The place of the other machine in the list of machines.
     pub other: usize,
     /// The matches that limit the two clocks or agree with the limits.
     pub kept: u64,
-    /// The matches that prove nothing: they are unsupported or beside a step of a clock.
+    /// The matched messages that were not used: no others support them, or a clock was set near them.
     pub unused: u64,
     /// The matches that contradict others.
     pub contradictory: u64,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trace_format::raw::SiteNumbers;
 use trace_format::sites::Site;
 
-/// The sites that were met so far, each once: the same place in two processes is one site.
+/// The sites that were seen so far, each once: the same place in two processes is one site.
 #[derive(Debug, Default)]
 pub(crate) struct SiteCatalog {
     known: Mutex<Known>,
@@ -73,7 +73,7 @@ impl SiteCatalog {
         known.sites.get((number as usize).checked_sub(1)?).cloned()
     }
 
-    /// Returns all sites that were met so far.
+    /// Returns all sites that were seen so far.
     pub(crate) fn sites(&self) -> Vec<Arc<Site>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).sites.clone()
     }

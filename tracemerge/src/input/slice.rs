@@ -34,7 +34,7 @@ const RECORDS: usize = 8;
 pub(crate) struct TickPeriod {
     /// The first ticks that are in the period.
     pub since: u64,
-    /// The first ticks behind the period; `None` if it has no end.
+    /// The first ticks after the period; `None` if it has no end.
     pub until: Option<u64>,
 }
 
@@ -48,7 +48,7 @@ impl TickPeriod {
 pub(crate) struct SlicePart {
     /// The place of the source among all sources.
     pub source: usize,
-    /// The lines of that source that are in the slice.
+    /// The lines of the source that are in the slice.
     pub lines: PartLines,
 }
 
@@ -163,7 +163,7 @@ impl<'a> Slicer<'a> {
     }
 
     /// Returns the end of the next slice, which begins with the ticks `first`, so that it has about the wanted bytes:
-    /// the first ticks behind the slice, and the boundary in each sorted range.
+    /// the first ticks after the slice, and the boundary in each sorted range.
     fn end_of_slice(&mut self, first: u64) -> (Option<u64>, Vec<Boundary>) {
         let rest = |slicer: &Slicer<'_>| {
             (slicer.until, slicer.remainders.iter().map(|remainder| remainder.end).collect())
@@ -385,8 +385,8 @@ struct Trial {
 }
 
 impl Trial {
-    /// Returns the ticks of a moment between the two: on odd turns, the moment at which the slice would have `wanted`
-    /// bytes if bytes came evenly; on even turns, the middle.
+    /// Returns the ticks to try next between this trial and `high`: on odd turns, those at which the slice would have
+    /// `wanted` bytes if the bytes were spread evenly; on even turns, the middle.
     fn between(&self, high: &Trial, wanted: usize, turn: u32) -> u64 {
         let ticks = high.ticks - self.ticks;
         let (share, of) = if turn % 2 == 0 {

@@ -27,7 +27,7 @@ use crate::time::clocks::Clocks;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
-/// A trace that is open for reading: text, or a renderer that makes text of something else.
+/// A trace that is open for reading: a text, or a renderer that produces text from another format.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// The path of the file, for messages.
@@ -87,7 +87,7 @@ impl Stored {
 }
 
 impl Source {
-    /// Maps the file of `trace`, and adds the bytes that its ring has behind it if the ring was read. Otherwise, if
+    /// Maps the file of `trace`, and adds the bytes that its ring has after it if the ring was read. Otherwise, if
     /// the run was `alive` before this call, leaves out an incomplete last line, so that the merge has a prefix of
     /// the thread's trace.
     ///
@@ -169,7 +169,7 @@ impl Source {
         Source { path, stored: Stored::Rendered(render) }
     }
 
-    /// Returns a source that has the bytes of `map` in place of those of the file at `path`.
+    /// Returns a source with the bytes of `map`; `path` is its name in messages.
     #[must_use]
     pub(crate) fn of_map(path: &Path, map: Map) -> Source {
         Source { path: path.to_owned(), stored: Stored::text(TextBytes::Mapped(Arc::new(map))) }
@@ -362,7 +362,7 @@ pub(crate) struct SortedRange {
     pub source: usize,
     /// The offset of the first byte of the range; 0 in a source that is rendered.
     pub start: usize,
-    /// The offset behind the last byte of the range.
+    /// The offset after the last byte of the range.
     pub end: usize,
 }
 

@@ -15,7 +15,7 @@ use crate::output::sink::Sink;
 
 /// The number of stretches that are copied while the bytes of another one are fetched.
 const AHEAD: usize = 8;
-/// The number of bytes of a stretch that are fetched; the processor fetches the bytes behind these on its own.
+/// The number of bytes of a stretch that are fetched; the processor fetches the bytes after these on its own.
 const LINES: usize = 512;
 
 /// The key that stretches are sorted by: their ticks, and their place before sorting.
@@ -141,7 +141,7 @@ fn sort(stretches: &[Stretch<'_>], order: &mut Vec<u64>) -> impl Fn(u64) -> usiz
     place
 }
 
-/// Returns the number of bytes of `lines` that come before `limit`, and the ticks of the line behind these.
+/// Returns the number of bytes of `lines` that come before `limit`, and the ticks of the line after these.
 fn up_to(lines: &[u8], limit: StretchKey, place: usize) -> (usize, Option<u64>) {
     let mut at = 0;
     loop {

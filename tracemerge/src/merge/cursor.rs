@@ -28,7 +28,7 @@ pub(super) struct LineCursor<'a> {
     pub line: Option<(usize, LineAt)>,
 }
 
-/// The surroundings of a cursor while it runs.
+/// The parameters of a cursor's run: the bytes that it reads, and the sink and the findings to which it adds.
 #[derive(Debug)]
 pub(super) struct Pass<'a, S> {
     /// The bytes that the cursor reads.
@@ -76,7 +76,7 @@ impl<'a> LineCursor<'a> {
         self.line.map_or(TreeKey::EXHAUSTED, |(_, line)| TreeKey::new(line.ticks, rank))
     }
 
-    /// Passes on the cursor's line and all lines behind it up to `limit`.
+    /// Passes on the cursor's line and all lines after it up to `limit`.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -190,7 +190,7 @@ impl RecordCursor<'_> {
         TreeKey::new(self.records.ticks(self.at), rank)
     }
 
-    /// Passes on the cursor's record and all records behind it up to `limit`.
+    /// Passes on the cursor's record and all records after it up to `limit`.
     ///
     /// # Errors
     /// See [`Stop`].

@@ -18,7 +18,7 @@ use crate::merge::windows::Window;
 use crate::output::sink::Sink;
 
 /// The number of bytes that are prefetched from the range three places ahead, so that memory arrives while other
-/// ranges are dealt out. The processor fetches the bytes behind these on its own.
+/// ranges are dealt out. The processor fetches the bytes after these on its own.
 const AHEAD: usize = 1024;
 
 /// The number of bytes after which a group adds the bytes that it has dealt out to the sum of all groups.
@@ -50,7 +50,7 @@ pub(crate) struct Group<'a> {
     found: Findings,
     /// The findings in the windows before.
     findings: Findings,
-    /// The first ticks behind the window, or fewer; `None` if no lines are left.
+    /// The first ticks after the window, or fewer; `None` if no lines are left.
     pub next: Option<u64>,
     /// The number of ranges that are dealt out: not all of them if dealing was given up.
     pub ranges_dealt: usize,

@@ -17,7 +17,7 @@ use crate::output::sink::Sink;
 pub(super) struct PartText<'a> {
     /// The place of the source among all sources.
     pub source: usize,
-    /// The lines, and any bytes behind them, which may be copied in vain.
+    /// The lines, and any bytes after them, which may be copied in vain.
     pub bytes: &'a [u8],
     /// The number of bytes of the lines.
     pub length: usize,

@@ -10,7 +10,7 @@
 pub(crate) struct TreeKey(u128);
 
 impl TreeKey {
-    /// The key of an input that has no more lines: it is behind every other key.
+    /// The key of an input that has no more lines: it is after every other key.
     pub(crate) const EXHAUSTED: TreeKey = TreeKey(u128::MAX);
 
     /// Returns the key of a line of input `rank`. No machine has `u64::MAX` inputs, so it is never
@@ -74,7 +74,7 @@ impl LoserTree {
         best
     }
 
-    /// Gives the winner's input its next key, and plays its matches again.
+    /// Replaces the winner's key by the next key of its input, and repeats the comparisons on its path.
     #[inline]
     pub(crate) fn replace(&mut self, winner: usize, next: TreeKey) {
         let mut key = next;

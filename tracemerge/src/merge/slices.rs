@@ -16,7 +16,7 @@ use crate::merge::loser_tree::{LoserTree, TreeKey};
 use crate::merge::work::{MergeWork, Room, Turn};
 use crate::output::sink::Sink;
 
-/// The slices of a merge, made one after the other and merged by any thread that is free.
+/// The slices of a merge: they are made one after another, and any free thread merges them.
 #[derive(Debug)]
 pub(crate) struct Slices<'a> {
     /// The maker of slices; `None` while a thread makes a slice with it, and after the last slice.
@@ -32,10 +32,10 @@ pub(crate) struct Slices<'a> {
     found: BTreeMap<usize, Findings>,
 }
 
-/// A job of a merge by slices.
+/// A job of a merge by slices: to make the next slice, or to merge one.
 #[derive(Debug)]
 pub(crate) enum SliceJob<'a> {
-    /// The job to make the next slice with this slicer; the slice is put behind it.
+    /// The job to make the next slice with this slicer; the slice is put after it.
     Partition(Slicer<'a>, Option<Slice>),
     /// The job to merge a slice.
     Merge {

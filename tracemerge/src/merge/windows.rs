@@ -77,7 +77,7 @@ enum Stage<'a> {
 pub(crate) struct Window {
     /// The first ticks of the window.
     pub since: u64,
-    /// The first ticks behind the window; `None` if it has no end.
+    /// The first ticks after the window; `None` if it has no end.
     pub until: Option<u64>,
     /// The ticks of the first line in the window, or fewer.
     first: u64,
@@ -85,15 +85,15 @@ pub(crate) struct Window {
     pub buckets: usize,
     /// The number of buckets in a tick, times two to the power of 64.
     scale: u64,
-    /// The ticks within which neighbouring lines are kept together.
+    /// The largest difference of ticks at which neighbouring lines are moved as one stretch.
     pub gap: u64,
-    /// The most bytes that all groups together may deal out.
+    /// The largest number of bytes that all groups together may deal out.
     pub limit: usize,
     /// The number of bytes that all groups have dealt out.
     bytes: Arc<AtomicUsize>,
 }
 
-/// A job of a merge by windows.
+/// A job of a merge by windows: to deal out the lines of a group, or to sort and pass on those of some buckets.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are a few for each window")]
 pub(crate) enum WindowJob<'a> {

@@ -49,7 +49,7 @@ pub(crate) trait MergeWork<'a>: Send {
 pub(crate) enum Turn<J> {
     /// A job that passes on no lines.
     WithoutOutput(J),
-    /// A job whose lines stand behind those of all jobs that were handed out before.
+    /// A job whose lines come after those of all jobs that were handed out before.
     Lines(J),
     /// The thread has to wait until another job is done.
     Wait,

@@ -187,7 +187,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
         }
     }
 
-    /// Does a job whose lines stand behind all lines in the queue.
+    /// Does a job whose lines come after all lines in the queue.
     fn merge<'p>(
         &'p self,
         mut job_queue: JobQueueGuard<'p, J, B>,

@@ -11,9 +11,9 @@ use crate::file::lines::strip_line_feed;
 /// The numbers of bytes at the end of a file that are searched for its last anchor, one after the other.
 const TAIL_SIZES: [usize; 3] = [16 << 10, 256 << 10, 4 << 20];
 /// The number of bytes at the beginning of a file that are searched for anchors. The first thread's file has one
-/// behind the list of the modules.
+/// after the list of the modules.
 const HEAD: usize = 64 << 10;
-/// The text of a `# clock` line behind its thread id.
+/// The text of a `# clock` line after its thread id.
 const CLOCK: &[u8] = b" # clock ticks=";
 
 /// The readings of the clocks at one moment.

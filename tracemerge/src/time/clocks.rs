@@ -44,8 +44,9 @@ struct WallPeriod {
     floor: u64,
 }
 
-/// A line of a clock between ticks and the wall clock, for programs that convert many times on their own: it holds
-/// from `from` (in ticks, or in nanoseconds) up to the next line, goes through a point, and gives at least `floor`.
+/// A piece of the piecewise linear function between ticks and the wall clock, for programs that convert many times on
+/// their own: it is valid from `from` (ticks or nanoseconds) up to the next piece, goes through a point, and its
+/// results are at least `floor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockLine {
     pub from: u64,
@@ -157,7 +158,7 @@ impl TickClock {
         self.periods.len() > 1 && shown.take(2).count() == 2
     }
 
-    /// Returns the periods of the wall clock, each with the first ticks behind it.
+    /// Returns the periods of the wall clock, each with the first ticks after it.
     fn periods_with_ends(&self) -> impl Iterator<Item = (&WallPeriod, u64)> {
         let ends = self.periods.iter().skip(1).map(|next| next.from).chain([u64::MAX]);
         self.periods.iter().zip(ends)
@@ -313,9 +314,9 @@ fn steady_scale(kind: ClockKind, all: &[Anchor]) -> Option<Scale> {
     })
 }
 
-/// Makes a scale through `readings`: anchors with their times in nanoseconds by one of the clocks. Where `is_sound`
-/// is false of two neighbours, or the clock goes back, time runs at the median rate; `is_sound` also takes the
-/// nanoseconds between them at that rate, for which only neighbours count of which `is_counted` is true.
+/// Makes a piecewise linear scale through `readings`: anchors with their times in nanoseconds by one of the clocks.
+/// Between two neighbours that `is_sound` rejects, or between which the clock goes back, time runs at the median rate
+/// of the neighbours that `is_counted` accepts. `is_sound` also gets the nanoseconds between the two at that rate.
 fn of_readings(
     readings: &[(Anchor, u64)],
     is_counted: impl Fn(&Anchor, &Anchor) -> bool,
@@ -369,9 +370,9 @@ fn median_rate(
     })
 }
 
-/// Returns those of `readings`, which are in order, that are far enough from their neighbours for the drift between
-/// them to be larger than the errors of reading: at least two, if there are several. Of readings that are near each
-/// other, those are preferred that took less time.
+/// Selects, from `readings` in order, those that are far enough apart for the drift between them to exceed the errors
+/// of reading: at least two, if there are several. Of readings that are near each other, it prefers the one that took
+/// less time.
 fn apart<R: Copy>(readings: &[R], anchor: impl Fn(&R) -> &Anchor, rate: Rate) -> Vec<R> {
     let [first, others @ .., last] = readings else { return readings.to_vec() };
     let is_far = |from: &R, to: &R| {

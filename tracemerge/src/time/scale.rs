@@ -86,7 +86,7 @@ impl Rate {
     }
 }
 
-/// Lines through points. Before the first point and behind the last one, time runs at the average rate.
+/// Lines through points. Before the first point and after the last one, time runs at the average rate.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     /// The points, at least one, which ascend by both clocks.

@@ -10,7 +10,7 @@ use crate::ui::units::duration;
 
 /// The change of the wall clock, in nanoseconds, that two readings may show without a step.
 const TOLERANCE_NS: u64 = 1_000_000;
-/// The change of the wall clock per million nanoseconds that is no step. Linux corrects the wall clock by at most
+/// The change of the wall clock per million nanoseconds that is not a step. Linux corrects the wall clock by at most
 /// 500 millionths, on top of a frequency error of at most 500 millionths (`adjtimex(2)`).
 const TOLERANCE_PPM: u64 = 1_200;
 /// The shortest suspension, in nanoseconds, that is shown.

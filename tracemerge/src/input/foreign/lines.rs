@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Read};
 const MAX_LOG_LINE: usize = if cfg!(test) { 300 } else { 1 << 20 };
 /// The number of first bytes that show the encoding.
 const ENCODING_BYTES: usize = 64;
-/// The number of NUL bytes that are skipped in a log that is no regular file, and may be endless.
+/// The number of NUL bytes that are skipped in a log that is not a regular file, and may be endless.
 const MOST_NULS: u64 = 64 << 20;
 
 /// A line of a log, or a part of a very long one.

@@ -165,9 +165,9 @@ struct Log<'a> {
     early: Vec<LogLine>,
     /// The number of lines with a time.
     timed: u64,
-    /// The number of lines without a time behind the first one that has a time, and before it.
+    /// The number of lines without a time after the first one that has a time, and before it.
     untimed: (u64, u64),
-    /// The number of records before the first line of the traces, and of those behind the last.
+    /// The number of records before the first line of the traces, and of those after the last.
     outside: (u64, u64),
     /// The number of lines with a time that the wall clock showed more than once.
     twice: u64,
@@ -339,7 +339,7 @@ mod tests {
         /// The lines in the order of the merge, or why there are none.
         lines: Result<Vec<Placed>, String>,
         said: Option<String>,
-        /// The numbers of lines before the trace's first line and behind its last.
+        /// The numbers of lines before the trace's first line and after its last.
         outside: (u64, u64),
     }
 

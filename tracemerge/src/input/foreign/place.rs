@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::input::foreign::stamp::{Stamp, StampFormat};
 
-/// If this many times more lines have their times at a weak place (behind a margin, for example) than at any other,
+/// If this many times more lines have their times at a weak place (after a margin, for example) than at any other,
 /// the weak place counts. Dumps of objects and of tables may have several dates in lines that continue another one.
 const WEAK: usize = 20;
 /// The bytes that margins consist of.

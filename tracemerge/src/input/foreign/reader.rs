@@ -28,7 +28,7 @@ fn date((year, month, day): (i64, i64, i64), (hour, minute, second): ClockTime) 
     DateTime::new(year, small(month)?, small(day)?, small(hour)?, small(minute)?, second, 0).ok()
 }
 
-/// The rest of a text that is read from its beginning.
+/// A reader of the numbers and names in a time: the part of the text that is not read yet.
 pub(super) struct StampReader<'a>(pub &'a [u8]);
 
 impl StampReader<'_> {
@@ -60,7 +60,7 @@ impl StampReader<'_> {
         months.into_iter().find(|(month, _)| month.eq_ignore_ascii_case(name)).map(|(_, number)| number)
     }
 
-    /// Reads the time of day behind a date, and the zone.
+    /// Reads the time of day after a date, and the zone.
     pub(super) fn rest_of_time(&mut self, (year, month, day): (Option<i64>, i64, i64)) -> Option<Stamp> {
         let (clock, ns, resolution) = self.clock()?;
         let date = date((year.unwrap_or(LEAP_YEAR), month, day), clock)?;
@@ -102,7 +102,7 @@ impl StampReader<'_> {
             .fold((0, SECOND), |(sum, unit), b| (sum + u64::from(b - b'0') * (unit / 10), unit / 10))
     }
 
-    /// Reads the zone behind a time, also behind a space: the word `Z`, `UTC` or `GMT`, which may have an offset, or
+    /// Reads the zone after a time, also after a space: the word `Z`, `UTC` or `GMT`, which may have an offset, or
     /// an offset. Returns the offset in seconds. Other text is left: it is the message's.
     fn zone(&mut self) -> Option<i64> {
         let mut ahead = StampReader(self.0);
@@ -129,7 +129,7 @@ impl StampReader<'_> {
         Some(offset)
     }
 
-    /// Reads an offset like `+01:00`, `+0100`, `+01` or `+1` that has at least `least` digits, and behind which no
+    /// Reads an offset like `+01:00`, `+0100`, `+01` or `+1` that has at least `least` digits, and after which no
     /// word or number goes on; returns it in seconds.
     fn offset(&mut self, least: usize) -> Option<i64> {
         let mut ahead = StampReader(self.0);
@@ -172,7 +172,7 @@ impl StampReader<'_> {
         }
     }
 
-    /// Reads a year behind a time and its zone. A zone that is not known is skipped.
+    /// Reads a year after a time and its zone. A zone that is not known is skipped.
     pub(super) fn year_behind(&mut self) -> Option<i16> {
         self.byte(b" ")?;
         let zone = self.0.iter().take_while(|b| b.is_ascii_uppercase()).count();

@@ -20,7 +20,7 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Takes the first line of a record.
+    /// Begins a record with its first line.
     ///
     /// # Errors
     /// A temporary file cannot be written.
@@ -33,7 +33,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Takes another line of the record that was begun last.
+    /// Adds another line to the record that was begun last.
     ///
     /// # Errors
     /// A temporary file cannot be written.

@@ -9,9 +9,9 @@ const UNPLACED_NS: f64 = 500_000.0;
 /// The room, in nanoseconds, that an assumption leaves.
 const ROOM_NS: f64 = 2_000.0;
 
-/// Adds edges where a clock is limited from one side only, or from none: the least delay of such a link is assumed, then
-/// the wall clocks, and then that the clocks' first readings were at the same time. An assumption gives way to
-/// everything else. Returns the epochs that needed one.
+/// Adds assumed edges for clocks that messages limit from one side only, or not at all. It assumes first the least
+/// delay of such a link, then the wall clocks, and then that the clocks' first readings were at the same time. An
+/// assumption gives way to everything else. Returns the epochs that needed one.
 pub(super) fn assume(grid: &mut Grid, links: &[Link], root: usize, assumptions: &Assumptions) -> Vec<bool> {
     let nodes = grid.graph.nodes;
     let mut is_assumed = vec![false; nodes];

@@ -125,7 +125,7 @@ fn give_up_one(
     Some(number)
 }
 
-/// Names those unsupported messages wrong that the limits of all clocks together contradict.
+/// Marks those unsupported messages as wrong that contradict the limits of all clocks together.
 pub(super) fn compare_unsupported(grid: &Grid, links: &[Link], order: &mut Order, epochs: &[Epoch]) {
     let mut known: HashMap<(usize, u32), Vec<f64>> = HashMap::new();
     let mut compared = 0;

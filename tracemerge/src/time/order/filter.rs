@@ -75,7 +75,7 @@ pub struct PairStream {
 }
 
 impl PairStream {
-    /// Makes a stream without points. If it `trusts_all`, no point is looked at with suspicion.
+    /// Makes a stream without points. If it `trusts_all`, it takes no point for wrong.
     #[must_use]
     pub fn new(assumptions: Assumptions, trusts_all: bool) -> PairStream {
         PairStream {
@@ -183,7 +183,7 @@ impl PairStream {
     }
 
     /// Judges the points of the pending block, and passes those that count to the hulls. `next` is the middle of the
-    /// block behind it.
+    /// block after it.
     fn pass_on(&mut self, next: Option<(f64, f64)>) {
         let mut block = std::mem::take(&mut self.pending);
         for points in &mut block.points {
@@ -205,8 +205,8 @@ impl PairStream {
         self.pending = block;
     }
 
-    /// Returns, for each direction, the limit below which a match of the block is wrong: with the fewest wrong
-    /// matches, the limits of the others allow one offset.
+    /// Returns, for each direction, the limit below which a match of the block is wrong. It is chosen so that the
+    /// remaining matches allow a common offset, and as few matches as possible are wrong.
     fn contradictions(&mut self) -> [f64; 2] {
         let least = |limits: &[f64]| limits.iter().copied().fold(f64::INFINITY, f64::min);
         let [above, minus_below] = &self.limits;
@@ -274,7 +274,7 @@ impl PairStream {
     }
 }
 
-/// Returns how many of the lowest of `points` are not trusted: so many that more wrong matches are hardly possible.
+/// Returns how many of the lowest of `points` points not to trust: it is very unlikely that more matches are wrong.
 fn not_trusted(points: usize, share: f64) -> usize {
     // The probabilities of so many wrong matches, summed up from none on.
     let mut probability = (1.0 - share).powi(i32::try_from(points).unwrap_or(i32::MAX));

@@ -32,7 +32,7 @@ pub(super) struct Hull {
 }
 
 impl Hull {
-    /// Adds a point, unless it is before the last one: leaving out a limit is always right.
+    /// Adds a point, unless it is before the last one. A limit may always be left out: the result is only less exact.
     #[inline]
     pub(super) fn push(&mut self, sigma: f64, s: f64, u: f64, id: u32) {
         let lifted = u + sigma * s * s / 2.0;

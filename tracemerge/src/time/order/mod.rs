@@ -78,10 +78,11 @@ pub struct Assumptions {
     /// The furthest that the rate of two clocks to each other strays from its mean, in nanoseconds per second, where
     /// no messages on both sides limit it.
     pub rate_range: f64,
-    /// The share of matches that are wrong, are not seen to be wrong, and are nearer to the limit than all others.
+    /// The assumed share of matches that are wrong, are not detected, and nevertheless set the limit, because they are
+    /// the nearest to it.
     pub wrong_share: f64,
-    /// The greatest least delay, in nanoseconds, of a link that has messages in one direction only. It places clocks
-    /// and limits nothing.
+    /// The largest minimum delay, in nanoseconds, that is assumed of a link with messages in one direction only. It
+    /// places clocks, but sets no limits.
     pub least_delay: f64,
     /// The least time, in nanoseconds, by which a message is shown to be received after it was sent.
     pub least_apart: f64,

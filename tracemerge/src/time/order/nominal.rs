@@ -8,8 +8,9 @@ use super::pairs::{Epoch, Fit, Messages, Pair};
 /// direction, and all.
 type Rank = (bool, bool, usize, usize);
 
-/// Gives each epoch a line, beginning with `root`, along the pairs with the most messages in both directions. Epochs
-/// that no pair connects with `root` keep their own time. `is_soft` says of an epoch that its pairs are used last.
+/// Gives each epoch its nominal line, beginning with `root`, along the pairs with the most messages in both directions.
+/// Epochs that no pair connects with `root` keep their own time. `is_soft` says of an epoch that its pairs are used
+/// last.
 pub(super) fn set_nominal(
     epochs: &mut [Epoch],
     messages: &Messages,

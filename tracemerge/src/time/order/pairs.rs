@@ -19,9 +19,9 @@ pub(super) struct Epoch {
     pub clock: Option<u32>,
     /// The first reading of the epoch.
     pub from: i64,
-    /// The reading that the line goes through.
+    /// A reading of the clock through which the epoch's nominal line goes.
     pub origin: i64,
-    /// The nominal time at that reading, in nanoseconds.
+    /// The nominal time at the reading `origin`, in nanoseconds.
     pub shift: f64,
     /// The nanoseconds of nominal time in a nanosecond of the clock.
     pub rate: f64,

@@ -9,8 +9,8 @@ use super::solve::Grid;
 /// The number of rounds, at most.
 const ROUNDS: usize = 6;
 
-/// Changes the offsets at those grid times near which a message is received before it is sent, as little as possible.
-/// A message that is so even then contradicts the others, and is named wrong.
+/// Changes the offsets at those grid times near which a message is received before it is sent, as little as possible. A
+/// message that is so even then contradicts the others, and is marked as wrong.
 pub(super) fn repair(
     grid: &Grid,
     offsets: &mut [Vec<f64>],

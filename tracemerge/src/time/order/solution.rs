@@ -20,11 +20,11 @@ pub(crate) enum Verdict {
 pub(crate) struct Step {
     /// The number of the clock.
     pub clock: u32,
-    /// The readings between which it jumped.
+    /// The readings between which the clock jumped.
     pub between: (i64, i64),
-    /// The size, in nanoseconds: negative if the clock went back.
+    /// The size of the jump, in nanoseconds: negative if the clock went back.
     pub ns: i64,
-    /// The number of clocks that show it.
+    /// The number of clocks that show the jump.
     pub pairs: usize,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Knot {
     pub limits: (i64, i64),
 }
 
-/// The times of all clocks.
+/// The times of all clocks on one scale, with the limits of their errors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     /// The knots of each clock, by reading. Times ascend.
@@ -54,7 +54,7 @@ pub(crate) struct Order {
     pub contradictory_walls: BTreeMap<u32, u64>,
     /// The clocks that are placed by an assumption, because nothing limits them from one side.
     pub assumed: Vec<bool>,
-    /// The nanoseconds that the limits may curve between two knots.
+    /// The largest distance of the limits from a straight line between two knots, in nanoseconds.
     pub curve_ns: i64,
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn largest_error(time: i64, (earliest, latest): (i64, i64)) -> Option
     is_limited.then(|| latest.abs_diff(time).max(time.abs_diff(earliest)))
 }
 
-/// Returns the value `along` nanoseconds behind `from` on the line to `to`, rounded down.
+/// Returns the value `along` nanoseconds after `from` on the line to `to`, rounded down.
 fn between(from: Knot, to: Knot, along: i128, of: impl Fn(&Knot) -> i64) -> i128 {
     let (start, end) = (i128::from(of(&from)), i128::from(of(&to)));
     let length = i128::from(to.reading) - i128::from(from.reading);

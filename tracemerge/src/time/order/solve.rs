@@ -22,7 +22,7 @@ const MOST_LIMITS: f64 = 32e6;
 /// The error, in nanoseconds, of a wall clock whose system states none. It places clocks and limits nothing.
 const ASSUMED_WALL_ERROR: i64 = 1_000_000_000;
 
-/// The limits of all pairs at grid times.
+/// The limits of all pairs at the grid times: times at equal distances, for which offsets are computed.
 pub(super) struct Grid {
     /// The first time, in seconds.
     pub from: f64,
@@ -39,7 +39,8 @@ impl Grid {
         self.from + at as f64 * self.step
     }
 
-    /// Returns the number of the time at or before `t` that is not the last, and the share of the way to the next one.
+    /// Returns the grid time at or before `t`, by its number, and how far `t` is on the way to the next grid time, from
+    /// 0 to 1. The last grid time is never returned.
     pub(super) fn place(&self, t: f64) -> (usize, f64) {
         let place = (t - self.from) / self.step;
         let at = (place.max(0.0) as usize).min(self.times.saturating_sub(2));
@@ -47,7 +48,7 @@ impl Grid {
     }
 }
 
-/// A pair with its limits.
+/// A pair of epochs with the limits that their messages set.
 pub(super) struct Link {
     pub pair: Pair,
     pub stream: PairStream,
@@ -201,7 +202,8 @@ pub(super) fn clocks_of(pair: &Pair, epochs: &[Epoch]) -> (u32, u32) {
     (of(pair.a).min(of(pair.b)), of(pair.a).max(of(pair.b)))
 }
 
-/// Adds a message from each epoch to the next one of its clock: what was before a step was before.
+/// Adds a message from each epoch to the next one of the same clock, because readings before a step of the clock were
+/// made before those after it.
 fn join_epochs(epochs: &[Epoch], messages: &mut Messages, jumps: &[Jump]) {
     let epoch_at = |clock: u32, reading: i64| {
         let own =

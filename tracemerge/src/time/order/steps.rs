@@ -28,11 +28,11 @@ const MOST_STEPS: usize = 1000;
 pub(super) struct Jump {
     /// The number of the clock.
     pub clock: u32,
-    /// The readings between which it jumped.
+    /// The readings between which the clock jumped.
     pub between: (i64, i64),
-    /// The size, in nanoseconds.
+    /// The size of the jump, in nanoseconds.
     pub ns: f64,
-    /// The number of pairs that show it.
+    /// The number of pairs of clocks that show the jump.
     pub pairs: usize,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Jump {
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     ns: f64,
-    /// For both clocks: the readings before and behind the jump.
+    /// For both clocks: the readings before and after the jump.
     between: [(i64, i64); 2],
 }
 
@@ -108,8 +108,8 @@ pub(super) fn divide(epochs: &mut Vec<Epoch>, messages: &mut Messages) -> Vec<Ju
 /// The size from which on a pair sees a jump, and the readings between which it sees one.
 type Opposed = (f64, (i64, i64));
 
-/// Returns the epoch for which most pairs vote, the readings between which it jumped, the size and the number of pairs.
-/// A pair that would see such a jump of its clock, and sees none, votes against it.
+/// Returns the epoch with the most votes for a jump, the readings between which it jumped, the size of the jump, and
+/// the number of pairs that voted. A pair that would see such a jump of its clock, and sees none, votes against it.
 fn elected(found: &BTreeMap<(u32, u32), Option<Seen>>) -> Option<(u32, (i64, i64), f64, usize)> {
     let mut votes: BTreeMap<u32, Vec<Vote>> = BTreeMap::new();
     let mut against: BTreeMap<u32, Vec<Opposed>> = BTreeMap::new();

@@ -80,7 +80,7 @@ impl<T: RecordHolder> Batch for RecordBatch<'_, T> {
     }
 }
 
-/// The last stage of a job, which holds the records to write.
+/// The last stage of a merge job, which holds the records until they are written.
 pub(crate) trait RecordHolder: RecordSink + Send {
     /// Drops all records. Keeps the memory unless it is large.
     fn clear(&mut self);

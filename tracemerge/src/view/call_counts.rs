@@ -79,7 +79,7 @@ pub(crate) struct CallCounts {
 pub(crate) struct OtherRecords {
     /// Messages.
     pub messages: u64,
-    /// Call stacks.
+    /// The number of call stacks.
     pub stacks: u64,
     /// `#` lines.
     pub metas: u64,
@@ -136,7 +136,7 @@ pub(crate) struct Counted {
     pub sum: u64,
     /// The time of all calls without the calls inside them.
     pub own: u64,
-    /// The part of that time off the processor; unknown if the states of the thread are.
+    /// The part of `own` in which the thread was off the processor; unknown without the states of the thread.
     pub off: OffSum,
     /// The shortest call.
     pub min: u64,

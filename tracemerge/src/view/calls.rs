@@ -228,7 +228,7 @@ impl OpenCalls {
         self.overlap_up_to = Some(most);
     }
 
-    /// Returns the depth of what comes next.
+    /// Returns the depth of the next record: the number of open calls around it.
     #[inline]
     #[must_use]
     pub(crate) fn depth(&self) -> usize {

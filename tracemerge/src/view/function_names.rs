@@ -176,7 +176,7 @@ impl KnownCalls {
         KnownCalls { of: (0, 0), call_info: Vec::new(), by_address: FastMap::default(), last: None, newest }
     }
 
-    /// Returns the call at a place, if the place was met in the same records.
+    /// Returns the call at a place, if the place was seen in the same records.
     #[inline]
     #[must_use]
     pub(crate) fn met(&self, serial: u64, place: u32) -> Option<&CallInfo> {
@@ -271,7 +271,7 @@ struct ProcessModules {
 }
 
 impl FunctionNames {
-    /// Makes empty names, which are looked up as `settings` say.
+    /// Makes the names of functions, none of which is known yet; `settings` decide how they are looked up.
     #[must_use]
     pub(crate) fn new(settings: Settings) -> FunctionNames {
         // Debug information points into files, which are needed until the process ends.

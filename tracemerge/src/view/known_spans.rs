@@ -78,19 +78,20 @@ pub(crate) struct Span {
     name: u32,
     /// The number of the name of the span that opened it, if there was one.
     opened_by: Option<u32>,
-    /// The span that opened it.
+    /// The span that opened this one.
     pub parent: Option<u64>,
     pub began: u64,
     /// The number of threads that are in it, and the time since when there is one.
     entered: u32,
     since: u64,
-    /// The time for which a thread was in it, without the waits of that thread for the tracer.
+    /// The time for which a thread was in the span, without the waits of that thread for the tracer.
     pub busy: u64,
-    /// The part of its busy time that the thread was off the processor; `None` if the trace has no states of threads.
+    /// The part of the span's busy time in which the thread was off the processor; `None` if the trace has no states of
+    /// threads.
     pub off: Option<OffSum>,
     /// The time of these waits, in which it was neither busy nor idle.
     waited: u64,
-    /// The number of times that a thread entered it when no other one was in it.
+    /// The number of times that a thread entered the span when no other thread was in it.
     pub polls: u64,
     fields: Option<Box<str>>,
     /// The number of bytes of the fields that it had at its beginning.
@@ -103,17 +104,17 @@ impl Span {
         self.fields.as_deref().unwrap_or("")
     }
 
-    /// Returns the number of bytes of the fields that it had at its beginning.
+    /// Returns the length in bytes of the text of the fields that the span had at its beginning.
     pub(crate) fn first_fields(&self) -> usize {
         self.first_fields
     }
 
-    /// Returns whether a thread is in it.
+    /// Returns whether a thread is in the span.
     pub(crate) fn is_busy(&self) -> bool {
         self.entered > 0
     }
 
-    /// Returns the time for which no thread was in it.
+    /// Returns the time for which no thread was in the span.
     pub(crate) fn idle(&self, wall: u64) -> u64 {
         wall.saturating_sub(self.busy).saturating_sub(self.waited)
     }
@@ -198,7 +199,8 @@ pub(crate) struct KnownSpans {
 }
 
 impl KnownSpans {
-    /// Knows no span. Keeps that number of slowest spans, and the fields of spans if there are any or `keeps_fields`.
+    /// Makes an empty model of spans that keeps the `slow` slowest spans. It keeps the fields of spans if `slow` is not
+    /// 0, or if `keeps_fields` is set.
     pub(crate) fn new(slow: usize, keeps_fields: bool) -> KnownSpans {
         KnownSpans {
             names: vec![OTHERS.to_owned()],

@@ -109,7 +109,8 @@ pub(crate) struct Needs {
     pub labels: bool,
     /// The first labels of threads that were renamed: the view renames them where their records do.
     pub first_labels: bool,
-    /// The times at which threads were off the processor. Their records are not among those that the format takes.
+    /// Whether the format needs the times at which threads were off the processor. It gets these apart from the
+    /// records.
     pub states: bool,
 }
 

@@ -135,7 +135,7 @@ impl View {
         self.has_period() || !self.selection.is_all() || !self.thread.is_empty() || !self.process.is_empty()
     }
 
-    /// Returns the given options that select records by what they are, not by their time or number.
+    /// Returns the given options that select records by their content, not by their time or number.
     #[must_use]
     pub(crate) fn selecting_options(&self) -> Vec<&'static str> {
         let sites = self.selection.sites.as_ref().map(|sites| &sites.wanted);

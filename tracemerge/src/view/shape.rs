@@ -12,7 +12,7 @@ const LONG_HEX: usize = 8;
 /// The number of a shape.
 pub(crate) type ShapeId = u32;
 
-/// All shapes that were met.
+/// All shapes that were seen.
 #[derive(Debug, Default)]
 pub(crate) struct Shapes {
     ids: HashMap<Vec<u8>, ShapeId>,
@@ -34,7 +34,7 @@ impl Shapes {
         id
     }
 
-    /// Returns the text of a shape, with `#` for numbers.
+    /// Returns the text of a shape: that of its messages with `#` in place of numbers.
     pub(crate) fn text(&self, id: ShapeId) -> &[u8] {
         self.texts.get(id as usize).map_or(b"", |text| text)
     }

@@ -73,9 +73,9 @@ const COMPARED_NAMES: usize = 4096;
 const COMPARED_BYTES: usize = 256;
 
 impl SiteSelection {
-    /// Returns the properties of the sites that were met, for a user whose conditions fit none of them: those that the
-    /// conditions name, and of many the ones that are nearest to the wanted ones. Returns nothing if no site was met, or
-    /// if there are no conditions.
+    /// Returns the properties of the sites that were seen, for a user whose conditions fit none of them: those that the
+    /// conditions name, and of many the ones that are nearest to the wanted ones. Returns nothing if no site was seen,
+    /// or if there are no conditions.
     #[must_use]
     pub(crate) fn alternatives(&self) -> String {
         let (sites, wanted) = (self.catalog.sites(), &self.wanted);

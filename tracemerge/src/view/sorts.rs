@@ -13,7 +13,7 @@ use crate::view::shape::{ShapeId, Shapes};
 /// The number of a sort, from 0.
 pub(crate) type SortId = u32;
 
-/// All sorts that were met.
+/// All sorts that were seen.
 #[derive(Debug)]
 pub(crate) struct Sorts {
     catalog: Arc<SiteCatalog>,

@@ -14,7 +14,7 @@ use crate::input::inputs::{Inputs, Origin};
 const SYSTEM_NAME: usize = 15;
 /// The maximum number of characters of a label without its process.
 const MAX_WIDTH: usize = 24;
-/// The maximum number of times that the ids of threads are put behind equal labels. Two threads would need
+/// The maximum number of times that the ids of threads are put after equal labels. Two threads would need
 /// names that end in each other's ids to need a second time.
 const ROUNDS: usize = 3;
 

@@ -122,7 +122,7 @@ pub(crate) struct OffTime {
 pub(crate) struct OffTimes(Vec<OffTime>);
 
 impl OffTimes {
-    /// Adds a time behind all others. Takes only the part behind their end.
+    /// Adds a time off the processor after all others; a part that overlaps them is cut off.
     pub(crate) fn push(&mut self, begin: u64, end: u64, why: Off) {
         let (begin, before) = match self.0.last() {
             Some(last) => (begin.max(last.end), last.until(last.end)),
@@ -351,7 +351,8 @@ impl ThreadStates {
         self.threads.get(&(run.pid, run.id, tid)).cloned()
     }
 
-    /// Returns a line for people about what the states are, and what lacks; `None` if there are none.
+    /// Returns a line for people about the accuracy of the states, and about missing ones; `None` if there are no
+    /// states.
     #[must_use]
     pub(crate) fn in_words(&self) -> Option<String> {
         let lost = match self.lost {

@@ -148,7 +148,7 @@ pub(crate) struct Threads {
     untils: Arc<Vec<Option<Ticks>>>,
     /// The times at which threads were off the processor.
     states: Arc<ThreadStates>,
-    /// The numbers of each origin whose records were met.
+    /// The numbers of each origin whose records were seen.
     of_origin: Vec<Option<ThreadIds>>,
     /// The number of each thread: by its process, its id, and if it is a log, the name of the log.
     by_id: HashMap<(usize, u64, Option<Vec<u8>>), usize>,
@@ -205,7 +205,7 @@ impl Threads {
         }
     }
 
-    /// Makes times those of this scale.
+    /// Makes times count by this clock.
     #[must_use]
     pub(crate) fn by(self, scale: TimeScale) -> Threads {
         Threads { scale, ..self }
@@ -492,7 +492,7 @@ impl Threads {
         self.processes[process].clock.steady(self.last(process))
     }
 
-    /// Adds what another registry of the same threads knows, whose records are of other threads.
+    /// Adds the facts of another registry of the same threads, which has processed the records of other threads.
     pub(crate) fn add(&mut self, other: &Threads) {
         // Calls that are still open end here, and leave the waits of their thread out.
         for (thread, of_other) in self.threads.iter_mut().zip(&other.threads) {

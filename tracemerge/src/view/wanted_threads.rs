@@ -80,7 +80,7 @@ impl ThreadSelector {
         self.text == thread.label.full()
     }
 
-    /// Returns whether a thread is wanted if the text is no label of any thread.
+    /// Returns whether a thread is wanted if the text is not a label of any thread.
     fn is(&self, thread: &NamedThread<'_>) -> bool {
         if self.id.is_some() {
             return self.id == Some(thread.tid);

@@ -130,9 +130,9 @@ impl StandStill {
 pub(crate) struct WaitSum {
     /// The number of waits that durations leave out.
     pub waits: u64,
-    /// Their time, in nanoseconds.
+    /// The total time of the waits that durations leave out, in nanoseconds.
     pub ns: u64,
-    /// The longest of them.
+    /// The longest wait that durations leave out.
     pub longest: Option<LongestWait>,
     /// The time of waits of which the trace has no begin and no end, so that durations include them.
     pub without_place: u64,
@@ -143,7 +143,7 @@ pub(crate) struct WaitSum {
 pub(crate) struct LongestWait {
     /// The duration of the wait, in nanoseconds.
     pub ns: u64,
-    /// The ticks when it began.
+    /// The ticks when the wait began.
     pub begin: Ticks,
     /// The number of the thread.
     pub thread: usize,

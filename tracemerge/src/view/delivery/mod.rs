@@ -42,7 +42,7 @@ pub(crate) struct Delivery<'a, 'v> {
     pub plan: &'a mut Plan<'v>,
     /// The selection of the records in these bytes.
     pub selection: &'a Selection,
-    /// A function that makes the format, anew for each attempt.
+    /// A function that makes the format again for each attempt.
     pub format: &'a dyn Fn() -> Box<dyn Export>,
     /// The destination of the output.
     pub target: &'a Target,
@@ -129,7 +129,7 @@ impl Delivery<'_, '_> {
         }
     }
 
-    /// Merges the wanted lines into `out`, which is not begun anew, and reports the findings to the user.
+    /// Merges the wanted lines into `out`, which is not begun again, and reports the findings to the user.
     ///
     /// # Errors
     /// Returns an error if files are out of order, or change while they are read; or if `out` does.

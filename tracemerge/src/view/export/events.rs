@@ -350,7 +350,7 @@ pub(crate) fn folded_calls(folded: u64, depth: usize) -> Vec<String> {
     sentences([(folded, "call", &why[..])])
 }
 
-/// Returns a sentence for each number that is not 0.
+/// Returns a sentence for each number that is not 0: the number with its noun, and the phrase.
 pub(crate) fn sentences<'a>(of: impl IntoIterator<Item = (u64, &'a str, &'a str)>) -> Vec<String> {
     let some = of.into_iter().filter(|(number, ..)| *number > 0);
     some.map(|(number, noun, rest)| format!("{} {rest}", count(number, noun))).collect()
@@ -725,7 +725,7 @@ impl<F: EventFormat> EventExport<F> {
 }
 
 /// Returns the ended calls with the ones that have outlived the last of them, the innermost first. `order` has the
-/// former places of the outliving calls, and behind them those of the others.
+/// former places of the outliving calls, and after them those of the others.
 #[cold]
 fn with_outliving(ended: &[EndedCall], outliving: &[OpenCall], order: &[usize]) -> Vec<EndedCall> {
     let mut others = ended.iter();

@@ -29,7 +29,7 @@ pub(crate) struct Row<'a> {
     pub kind: &'a str,
     /// The level.
     pub level: Option<&'static str>,
-    /// The target.
+    /// The target: the name by which the record is filtered.
     pub target: Option<&'a str>,
     /// The module path.
     pub module: Option<&'a str>,

@@ -11,7 +11,7 @@ use crate::view::export::format::{OutputContent, OutputFormat};
 use crate::view::function_names::{FunctionId, lock};
 use crate::view::threads::Threads;
 
-/// The description of the format.
+/// The description of the format for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "folded",
     about: "Call paths with their own nanoseconds, for flame graphs",

@@ -21,7 +21,7 @@ pub(crate) struct RatesLayout {
     /// The length of a period
     #[arg(long, value_name = "TIME", value_parser = nanoseconds, default_value = "1s")]
     pub every: u64,
-    /// The form of the rows.
+    /// The form in which the rows are printed: a table, JSON or CSV.
     #[command(flatten)]
     pub form: RowForm,
 }

@@ -70,7 +70,7 @@ pub(crate) struct ReportLayout {
     /// The form: a table, or folded call paths for flame graphs
     #[arg(long, value_name = "FORM", value_enum, default_value_t, hide = true, conflicts_with_all = ["json", "csv"])]
     pub format: ReportForm,
-    /// The form of the rows.
+    /// The form in which the rows are printed: a table, JSON or CSV.
     #[command(flatten)]
     pub form: RowForm,
 }
@@ -214,7 +214,7 @@ impl Row for FunctionRow {
     ];
 }
 
-/// The format that counts calls.
+/// The format of the view `report`, which counts calls.
 #[derive(Debug)]
 pub(crate) struct ReportFormat {
     layout: ReportLayout,

@@ -165,7 +165,7 @@ pub(crate) struct ShowStyle {
     pub found: Option<Regex>,
 }
 
-/// The format that writes lines for people.
+/// The format of the view `show`, which writes lines for people.
 #[derive(Debug)]
 pub(crate) struct ShowFormat {
     style: ShowStyle,
@@ -191,7 +191,7 @@ pub(crate) struct ShowFormat {
     cell: Vec<u8>,
 }
 
-/// A line that says that tracing was switched off or on. A thread writes it behind its last record before that, which
+/// A line that says that tracing was switched off or on. A thread writes it after its last record before that, which
 /// may be much older.
 #[derive(Debug)]
 struct HeldSwitch {
@@ -246,7 +246,7 @@ fn fitted(text: &str, width: usize) -> String {
     format!("{:<width$}", keep_end(&text, width))
 }
 
-/// Writes the greatest error of a time behind it, if the time is of another machine than the first; otherwise blanks.
+/// Writes the greatest error of a time after it, if the time is of another machine than the first; otherwise blanks.
 fn write_error(origin: &Origin, ticks: Ticks, cell: &mut Vec<u8>) {
     let text = origin.foreign.as_ref().map_or_else(String::new, |foreign| {
         foreign.error_ns(ticks).map_or_else(|| "±?".to_owned(), |ns| format!("±{}", duration(ns)))

@@ -34,7 +34,7 @@ pub(super) mod code {
     pub(crate) const END: u64 = 1;
     /// A wait for the tracer: its begin and its end, relative to the record.
     pub(crate) const WAIT: u64 = 2;
-    /// A wait for the tracer whose place is not known: its duration.
+    /// The code of a wait for the tracer at an unknown time; its duration follows.
     pub(crate) const STALL: u64 = 3;
     /// The first entry of the dictionary.
     pub(crate) const FIRST: u64 = 4;
@@ -71,7 +71,7 @@ pub(super) struct Block {
     numbers: FastMap<u32, (usize, Vec<u64>)>,
     lengths: Vec<u8>,
     words: Vec<u8>,
-    /// Further numbers of records, as their codes say.
+    /// The further numbers of records, as many as their codes require.
     pub more: Vec<u8>,
     /// Times off the processor, and of waiting for locks: lane, reason, begin, duration; for a lock also its holder.
     states: Vec<u8>,

@@ -19,7 +19,7 @@ mod texts;
 
 use crate::view::export::format::{OutputContent, OutputFormat, contains};
 
-/// The description of the format.
+/// The description of the format for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "html",
     about: "A page that shows the trace in a browser, in one file",

@@ -57,7 +57,7 @@ const SCRIPTS: [&str; 15] = [
 const MAX_TEMPLATES: usize = 100_000;
 const MAX_TEMPLATE_BYTES: usize = 16 << 20;
 
-/// The format of the page.
+/// The format of the HTML page.
 pub(super) struct HtmlFormat {
     /// The steady time of the first line of the chosen runs, from which times count.
     first: u64,
@@ -125,7 +125,7 @@ pub(super) fn make(context: &Context) -> Box<dyn Export> {
     Box::new(EventExport::new(format, context.depth, context.threads(), context.catalog.clone()))
 }
 
-/// Returns the parts of the page before and behind its data.
+/// Returns the parts of the page before and after its data.
 fn parts() -> (String, &'static str) {
     let (head, tail) = PAGE.split_once("<!--data-->").unwrap_or((PAGE, ""));
     let script = |source: &&str| format!("<script>\n{}</script>\n", without_comments(source));
@@ -401,7 +401,7 @@ impl HtmlFormat {
     }
 }
 
-/// Begins a list of texts in JSON, behind a comma if it is not the first one.
+/// Begins a list of texts in JSON, after a comma if it is not the first one.
 fn begin_list(texts: &[&str], out: &mut Vec<u8>) {
     out.extend_from_slice(if out.is_empty() { b"[" } else { b",[" });
     for (number, text) in texts.iter().enumerate() {

@@ -12,7 +12,7 @@ const MAX_TEMPLATE: usize = 500;
 /// A text as a template with its arguments.
 #[derive(Debug, Default)]
 pub(super) struct Split {
-    /// The template, behind the bytes that the caller has put there.
+    /// The template, after the bytes that the caller has put there.
     pub template: Vec<u8>,
     /// The numbers, in order.
     pub numbers: Vec<u64>,

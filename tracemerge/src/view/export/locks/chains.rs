@@ -20,13 +20,13 @@ pub(super) struct Link {
     pub holder: Option<Holder>,
 }
 
-/// The number of a chain.
+/// The number of a chain of waits.
 pub(super) type ChainId = u32;
 
 /// The maximum number of stored links. Chains that need more are omitted.
 const MAX_LINKS: usize = 1 << 19;
 
-/// All chains that have occurred.
+/// All chains of waits that have occurred.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
     /// The first link of each chain, the chain after it, and the number of links.

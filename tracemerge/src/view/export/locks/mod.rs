@@ -100,7 +100,7 @@ pub(crate) struct NamedWait<'a> {
     pub at: Option<&'a str>,
     /// The thread that held the lock when the wait began, or that notified the waiting one.
     pub holder: Option<u64>,
-    /// The place since which it has held the lock, or at which it notified.
+    /// The place at which the holder has acquired the lock, or at which the thread has notified.
     pub since: Option<&'a str>,
     /// The beginning, in nanoseconds since 1970, and the duration.
     pub begin: u64,
@@ -158,14 +158,14 @@ fn frames(stack: &str) -> impl Iterator<Item = &str> {
 }
 
 impl LockRecords {
-    /// Makes a list that keeps each wait until it is taken.
+    /// Makes lock records that keep each ended wait until `take_counted` passes it on.
     #[cfg(feature = "parquet")]
     #[must_use]
     pub(crate) fn keeping() -> LockRecords {
         LockRecords { keeps_counted: true, ..LockRecords::default() }
     }
 
-    /// Takes an event, if it is about locks.
+    /// Processes an event, if it is about locks.
     #[inline]
     pub(crate) fn take(&mut self, event: &Event<'_>, inventory: &Inventory) {
         let thread = &inventory.threads()[event.thread];

@@ -23,7 +23,7 @@ const LINKS: usize = 64;
 /// The text for an unknown value.
 const UNKNOWN: &str = "?";
 
-/// Writes the whole text.
+/// Writes the whole text of the view `locks`.
 pub(super) fn tell(format: &LocksFormat, inventory: &Inventory, out: &mut Vec<u8>) {
     let mut text = String::new();
     let with_locks =

@@ -13,7 +13,7 @@ use trace_format::locks::{LockRecord, LockWait};
 /// A place in a program, by its number in [`Places`].
 pub(super) type PlaceId = u32;
 
-/// The places in programs that were met, each stored once.
+/// The places in programs that were seen, each stored once.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     ids: HashMap<String, PlaceId>,
@@ -99,7 +99,7 @@ pub(super) struct Lock {
 /// A condition that threads waited for or notified.
 #[derive(Debug)]
 pub(super) struct Condition {
-    /// The place of its creation.
+    /// The place where the condition was made.
     pub made: PlaceId,
     /// All waits.
     pub sum: Sum,

@@ -15,7 +15,8 @@ use crate::view::export::fields::{Row, function_left, row_of};
 use crate::view::function_names::FunctionId;
 use crate::view::values::Field;
 
-/// The threads and subjects of the rows so far.
+/// The threads and the *subjects* of the rows so far; a subject has the properties that many rows share, such as those
+/// of a site.
 #[derive(Debug, Default)]
 pub(super) struct Subjects {
     /// Their properties.

@@ -52,7 +52,7 @@ pub(super) struct Head<'a> {
 pub(super) struct Changed {
     /// Integers that become texts.
     pub as_text: u64,
-    /// Unsigned integers that stand as negative ones.
+    /// The number of unsigned integers that are stored as negative ones.
     pub as_negative: u64,
 }
 
@@ -106,7 +106,7 @@ enum PendingColumn {
     Text(Texts),
 }
 
-/// The texts of a column that are not written yet, one behind the other.
+/// The texts of a column that are not written yet, one after the other.
 #[derive(Debug, Default)]
 struct Texts {
     bytes: Vec<u8>,

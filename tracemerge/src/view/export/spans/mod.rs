@@ -31,7 +31,7 @@ pub(crate) struct SpansLayout {
     /// All steps of the span with this number: when it was busy and on which thread, and what happened while it was idle
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["json", "csv"])]
     pub id: Option<u64>,
-    /// The form of the rows.
+    /// The form in which the rows are printed: a table, JSON or CSV.
     #[command(flatten)]
     pub form: RowForm,
 }

@@ -38,7 +38,7 @@ const MESSAGE: usize = 60;
 /// The layout of `stats`: counts of messages.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StatsLayout {
-    /// The form of the rows.
+    /// The form in which the rows are printed: a table, JSON or CSV.
     #[command(flatten)]
     pub form: RowForm,
     /// The number of sorts of messages in the table
@@ -96,7 +96,7 @@ impl Layout for StatsLayout {
     }
 }
 
-/// The format that counts messages.
+/// The format of the view `stats`, which counts messages.
 #[derive(Debug)]
 pub(crate) struct StatsFormat {
     layout: StatsLayout,
@@ -267,7 +267,7 @@ impl StatsFormat {
         }
     }
 
-    /// Returns the table, with a line about waits behind it.
+    /// Returns the table, with a line about waits after it.
     fn text_of(&self, stats: &Stats) -> String {
         let mut text = text(stats, self.layout.rows);
         self.threads.waits_in_words().iter().for_each(|waits| text.extend([waits, "\n"]));

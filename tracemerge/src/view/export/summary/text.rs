@@ -129,7 +129,7 @@ fn fitted(what: &str, columns: usize) -> String {
     }
 }
 
-/// Returns commands that show more about what is in the trace, ready to be copied.
+/// Returns commands, ready to be copied, that show more about this trace.
 pub(super) fn next_commands(summary: &Summary, apps: &[String]) -> Vec<String> {
     let apps: Vec<String> = apps.iter().map(|app| quoted(app)).collect();
     let apps = apps.join(" ");

@@ -59,7 +59,7 @@ pub(crate) struct TextStyle {
     pub found: Option<Regex>,
 }
 
-/// The format that writes lines of text.
+/// The format of a merge, which writes the lines of the traces.
 #[derive(Clone, Debug)]
 pub(crate) struct TextFormat {
     style: TextStyle,

@@ -66,7 +66,7 @@ impl LinesByThread {
         }
     }
 
-    /// Takes the last line of each thread, which no equal line follows.
+    /// Removes and returns the last line of each thread, which is complete because no equal line follows.
     pub(super) fn take_folded(&mut self) -> Vec<TreeLine> {
         self.threads.iter_mut().filter_map(|thread| thread.folded.take()).collect()
     }

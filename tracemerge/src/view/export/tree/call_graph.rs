@@ -23,7 +23,7 @@ use crate::view::layout::Context;
 /// memory for their spaces.
 const MAX_INDENTED: usize = 500;
 
-/// The format that shows each call path once.
+/// The format of `tree --collapse`, which shows each call path once.
 #[derive(Debug)]
 pub(super) struct CallGraph {
     min_duration: u64,
@@ -31,7 +31,7 @@ pub(super) struct CallGraph {
     counts: CallCounts,
 }
 
-/// A call path, which comes behind the path of its caller.
+/// A call path, which comes after the path of its caller.
 #[derive(Debug)]
 struct Path {
     caller: Option<usize>,

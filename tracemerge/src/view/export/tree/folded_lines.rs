@@ -16,7 +16,7 @@ pub(super) struct FoldedLines {
 }
 
 impl FoldedLines {
-    /// Makes it without lines; `folds` says whether equal lines are folded.
+    /// Makes an empty list; `folds` decides whether equal lines are folded.
     #[must_use]
     pub(super) fn new(folds: bool) -> FoldedLines {
         FoldedLines { folds, last: None, number: 0 }
@@ -49,7 +49,7 @@ impl FoldedLines {
         }
     }
 
-    /// Takes the last line out, which no equal line follows.
+    /// Removes and returns the last line, which is complete because no equal line follows.
     pub(super) fn take(&mut self) -> Option<TreeLine> {
         let mut line = self.last.take()?;
         if self.number > 1 {

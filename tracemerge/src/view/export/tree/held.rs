@@ -86,7 +86,7 @@ impl HeldLines {
         }
     }
 
-    /// Gives up a reserved place.
+    /// Frees a reserved place, whose line will not be shown.
     pub(super) fn give_up(&mut self, place: u64) {
         if let Some(reserved) = self.place(place) {
             *reserved = Place::Nothing;

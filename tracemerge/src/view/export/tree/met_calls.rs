@@ -8,16 +8,16 @@ use crate::view::function_names::{FunctionId, FunctionNames};
 /// The maximum number of functions that a note names.
 const NAMED_FUNCTIONS: usize = 3;
 
-/// The calls that were met, for a note if none of them is shown.
+/// The calls that were seen, for a note if none of them is shown.
 #[derive(Debug, Default)]
 pub(super) struct MetCalls {
     /// The number of all calls.
     pub all: u64,
     /// The number of calls of each function, until one matches the pattern.
     pub by_function: HashMap<FunctionId, u64>,
-    /// Whether the user wants one of them, however long it took.
+    /// Whether one of the calls fits the user's selection, regardless of its duration.
     pub is_wanted: bool,
-    /// Whether one of the wanted calls took long enough.
+    /// Whether one of the selected calls took long enough to be shown.
     pub is_shown: bool,
 }
 

@@ -174,7 +174,7 @@ impl Layout for TreeLayout {
     }
 }
 
-/// The format that shows calls.
+/// The format of the view `tree`, which shows calls below their callers.
 #[derive(Debug)]
 pub(crate) struct TreeFormat {
     layout: TreeLayout,

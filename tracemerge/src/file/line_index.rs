@@ -27,8 +27,8 @@ const RANK_BITS: u32 = 6;
 /// The number of texts whose lines can be sorted together.
 pub(crate) const MAX_TEXTS: usize = 1 << RANK_BITS;
 
-/// The encoding of lines as words: the ticks of the line since `first`, the rank of its text, and its number in the
-/// text. So words are in the order of a merge, and each word is there once.
+/// The encoding of lines as 64-bit words that sort in the order of a merge: the ticks of the line since `first`, the
+/// rank of its text, and its number in the text. No two lines have the same word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbering {
     first: u64,
@@ -48,8 +48,8 @@ impl Numbering {
         (ticks.wrapping_sub(self.first) << RANK_BITS | rank as u64) << self.line_bits | line as u64
     }
 
-    /// Returns whether the word of a line has room for ticks, which may be the bits of the ticks since the first of
-    /// several lines.
+    /// Returns whether a word has room for `ticks`, which count from the first line. To check several lines at once,
+    /// pass their ticks joined by a bitwise or.
     #[inline(always)]
     fn has_room(self, ticks: u64) -> bool {
         ticks.leading_zeros() >= RANK_BITS + self.line_bits
@@ -75,14 +75,14 @@ pub(crate) struct PlainLines {
     pub lines: usize,
     /// The ticks of the last line.
     pub last: u64,
-    /// Whether one of them is a `#` line.
+    /// Whether one of the lines is a `#` line.
     pub has_meta: bool,
 }
 
 /// The lines of a text that has an index.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct IndexedText<'a> {
-    /// The text, and any bytes behind it.
+    /// The text; further bytes may follow it.
     pub bytes: &'a [u8],
     /// The offset of each line, and that of the end.
     pub starts: &'a [u32],

@@ -117,7 +117,7 @@ struct Other {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     records: &'a Records,
-    /// The number of the place among those of these records.
+    /// The number of the place in the list of places of these records.
     pub place: u32,
     /// The number of the span, if it is a call of a span.
     pub span: Option<u64>,
@@ -269,7 +269,7 @@ impl Records {
         }
     }
 
-    /// Adds the entering or the leaving of a function by an address.
+    /// Adds the entry or the exit of a function by an address.
     #[inline]
     pub(crate) fn push_address(&mut self, ticks: Ticks, is_entered: bool, address: u64, flags: Flags) {
         let key = address << 8 | u64::from(flags.0);
@@ -290,7 +290,7 @@ impl Records {
         })
     }
 
-    /// Adds the entering or the leaving of a function by the text of its place; `flags` are those not in the text.
+    /// Adds the entry or the exit of a function by the text of its place; `flags` are those not in the text.
     pub(crate) fn push_text(
         &mut self,
         ticks: Ticks,
@@ -488,8 +488,8 @@ impl Records {
         range.map(|at| self.get(at))
     }
 
-    /// Changes the ticks of all records from number `start` on, whose order stays the same, and the lines of those
-    /// that have lines.
+    /// Changes the ticks of all records from number `start` on, in the records and in their lines. Their order must not
+    /// change.
     pub(crate) fn change_ticks(
         &mut self,
         start: usize,

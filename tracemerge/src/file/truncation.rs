@@ -28,7 +28,7 @@ pub(crate) fn count() -> usize {
 #[cfg(not(unix))]
 pub(crate) fn watch() {}
 
-/// A mapping that the handler knows, as long as this value lives.
+/// A mapping for which the handler of SIGBUS is responsible, as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct Watched {
     #[cfg(unix)]

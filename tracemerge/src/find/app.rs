@@ -184,7 +184,7 @@ pub(crate) fn without_merged_suffix(merged: &Path) -> OsString {
     }
 }
 
-/// Returns the beginning that the library gives the names of traces of an executable called `name`.
+/// Returns the beginning of the names of the trace files that the library makes for an executable called `name`.
 pub(super) fn short(name: &OsStr) -> OsString {
     match stem(name.as_encoded_bytes()) {
         Cow::Borrowed(_) => name.to_owned(),

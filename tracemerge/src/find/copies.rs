@@ -28,7 +28,7 @@ pub(crate) struct FileCopy {
     pub path: PathBuf,
     /// The path of the file that is shown.
     pub original: PathBuf,
-    /// The id of the process whose file it is.
+    /// The id of the process that has written the file.
     pub pid: u32,
 }
 

@@ -103,7 +103,7 @@ struct Threads<'a> {
     threads: Vec<ThreadLines>,
     /// The number of bytes in memory.
     bytes: usize,
-    /// The number of rows that are no records.
+    /// The number of rows that are not records.
     odd: u64,
 }
 

@@ -30,23 +30,23 @@ const CHECK_OF_THREAD_SANITIZER: &[u8] = b"__tsan_read";
 /// The part of a program's file that is of interest here.
 #[derive(Debug, Default)]
 pub(crate) struct Executable {
-    /// The processor that it is for, if that is another one than this program's.
+    /// The processor for which the executable was compiled, if this program was compiled for another one.
     pub other_processor: Option<&'static str>,
     /// The dynamic linker; `None` if the program is linked statically.
     pub linker: Option<String>,
-    /// The names of the libraries that it is linked with, in their order.
+    /// The names of the libraries that the executable is linked with, in their order.
     pub needed: Vec<String>,
-    /// Whether its functions have hooks of a compiler for C, also dormant ones.
+    /// Whether its functions have hooks that a C compiler has inserted, even dormant ones.
     pub has_hooks: bool,
-    /// Whether it contains the library or is linked with it.
+    /// Whether the executable contains the tracer's library or is linked with it.
     pub has_library: bool,
-    /// Whether it has MemorySanitizer, for which all code of the process must have been compiled.
+    /// Whether the executable was compiled with MemorySanitizer, which requires this of all code of the process.
     pub has_memory_sanitizer: bool,
-    /// Whether it has ThreadSanitizer.
+    /// Whether the executable was compiled with ThreadSanitizer.
     pub has_thread_sanitizer: bool,
-    /// Whether it contains the hooks of ThreadSanitizer, or those that have the same names.
+    /// Whether the executable contains the hook functions of ThreadSanitizer, or other functions with the same names.
     pub has_own_thread_hooks: bool,
-    /// Whether the system gives it more rights than its caller has.
+    /// Whether the system gives a process of the executable more rights than its caller has.
     pub changes_rights: bool,
 }
 
@@ -83,7 +83,7 @@ impl Executable {
         Some(read)
     }
 
-    /// Returns the names of the sanitizers' runtimes that it is linked with.
+    /// Returns the names of the sanitizers' runtimes that the executable is linked with.
     pub(crate) fn runtimes(&self) -> impl Iterator<Item = &str> {
         let is_runtime = |name: &&str| RUNTIMES.iter().any(|runtime| name.starts_with(runtime));
         self.needed.iter().map(String::as_str).filter(is_runtime)

@@ -34,7 +34,7 @@ const MAX_KEPT_MAPS: usize = 30_000;
 
 /// The number of bytes at the beginning and at the end of a file in which the thread's name is searched.
 const NAMED: usize = 512 << 10;
-/// The text of a `# name` line behind its thread id.
+/// The text of a `# name` line after its thread id.
 const NAME: &[u8] = b" # name ticks=";
 
 /// A trace file, as its header describes it.
@@ -59,7 +59,7 @@ pub(crate) struct Trace {
     pub owner: u32,
     /// The run of the file, if the first line names it.
     pub run: Option<Run>,
-    /// The statements at the beginning and at the end of the file.
+    /// The facts that the lines at the beginning and at the end of the file state.
     pub marks: Marks,
     /// The claim of the first line, if that is a damaged `# run` line.
     pub claim: Option<Claim>,

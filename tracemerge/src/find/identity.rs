@@ -42,7 +42,7 @@ pub(crate) enum RunLineProblem {
 }
 
 impl Doubt {
-    /// Reports the trouble as a warning.
+    /// Reports the contradiction as a warning.
     pub(crate) fn report_to_user(&self, messages: &mut Messages) {
         let path = shown(&self.path);
         match &self.what {
@@ -116,7 +116,7 @@ fn boot(trace: &Trace) -> Option<Vec<u8>> {
     trace.run.as_ref().map(|run| run.boot.clone())
 }
 
-/// Assigns its run to each file; returns the contradictions, and the runs that stay uncertain.
+/// Determines the run of each file. Returns the contradictions that were found, and the runs that stay uncertain.
 pub(crate) fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, UncertainRuns) {
     let (mut doubts, mut uncertain) = (Vec::new(), UncertainRuns::new());
     let mut of_runs: BTreeMap<(u32, u32, u32), Vec<usize>> = BTreeMap::new();

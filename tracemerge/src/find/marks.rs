@@ -6,14 +6,14 @@ use trace_format::meta::{End, Meta, RingPlace, Thread};
 use trace_format::raw::Raw;
 use trace_format::record::RecordKind;
 
-/// The statements of a file, at its beginning and at its end, about the run that it is a part of.
+/// The facts about its run that a file states, at its beginning and at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     /// The second line of the file, if that is a `# thread` line.
     pub thread: Option<Thread>,
     /// The last line of the file, if that is an `# end`.
     pub end: Option<End>,
-    /// The number of files of its run that were dropped, recorded in lines before that one.
+    /// The number of files of its run that the tracer has dropped, according to the lines before the last one.
     pub dropped: u64,
 }
 

@@ -20,7 +20,8 @@ const MAX_SEARCHED_PLACES: usize = 64;
 pub(crate) struct Places(Vec<Place>);
 
 impl Places {
-    /// Reads the lists of `app`: beside the executable, and in the directories of its rings.
+    /// Reads the lists of the directories into which runs of `app` have put trace files. The lists are beside the
+    /// executable, and in the directories of its rings.
     #[must_use]
     pub(crate) fn of(app: &App) -> Places {
         let mut all = Vec::new();

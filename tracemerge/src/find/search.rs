@@ -32,7 +32,7 @@ pub(crate) struct Candidate {
     pub id: FileId,
     /// The owner of the file.
     pub owner: u32,
-    /// Whether it is a regular file.
+    /// Whether the candidate is a regular file.
     pub is_regular: bool,
     /// Whether the file's `# run` line must name the executable, because the file is in a shared directory.
     pub must_match: bool,
@@ -171,7 +171,7 @@ pub(super) fn app_of_trace(file_name: &OsStr) -> Option<OsString> {
     Some(os_string(app.to_vec()))
 }
 
-/// Splits the name of a trace behind the name of the executable.
+/// Splits the name of a trace after the name of the executable.
 fn split(file_name: &OsStr) -> Option<(&[u8], &[u8])> {
     let name = file_name.as_encoded_bytes();
     let at = memchr::memmem::rfind(name, INFIX.as_bytes()).filter(|&at| at > 0)?;

@@ -23,7 +23,7 @@ use crate::find::header::Trace;
 use crate::find::owners::{Owners, Rank};
 use crate::ui::messages::{Messages, count, shown};
 
-/// The time for all runs of other users that were not requested.
+/// The total time that may be spent on runs of other users which the user has not named.
 pub(crate) const BUDGET: Duration = Duration::from_secs(2);
 
 /// The part of the budget that this process has used.

@@ -177,7 +177,7 @@ pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// Returns the program that runs a script; `None` if the file is no script.
+/// Returns the program that runs a script; `None` if the file is not a script.
 fn interpreter(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     open_regular(path).ok()?.0.take(FIRST_LINE_BYTES).read_to_end(&mut bytes).ok()?;

@@ -63,7 +63,7 @@ mod unix {
     }
 
     impl Signals {
-        /// Takes over the signals. If that fails, they keep their usual effect.
+        /// Handles the signals in this process from now on. If that fails, they keep their usual effect.
         pub(crate) fn take() -> Signals {
             let application = Arc::new(Mutex::new(Application::Absent));
             let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));

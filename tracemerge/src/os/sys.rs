@@ -78,7 +78,7 @@ pub(crate) fn is_output_discarded() -> bool {
     imp::is_output_discarded()
 }
 
-/// Makes the terminal that is standard output obey colour sequences; returns whether it does.
+/// Makes the terminal at standard output interpret colour sequences; returns whether it does.
 #[must_use]
 pub(crate) fn shows_colours() -> bool {
     imp::shows_colours()
@@ -282,7 +282,7 @@ mod imp {
         GetExitCodeProcess, GetProcessTimes, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
     };
 
-    /// The distance of the library's locks behind a byte, in units of 4 GiB: other processes cannot read a locked
+    /// The distance of the library's locks after a byte, in units of 4 GiB: other processes cannot read a locked
     /// byte.
     const LOCK_OFFSET: u32 = 1 << 30;
 

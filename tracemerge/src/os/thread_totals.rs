@@ -43,8 +43,9 @@ impl TotalsReader {
         reader
     }
 
-    /// Reads the sums until the process has ended: whoever sets `has_ended` unparks this thread then. What a thread did
-    /// after the last reading is not in them, and a thread that lived between two readings is missing.
+    /// Reads the totals of the threads again and again until the process has ended. The caller sets `has_ended` then,
+    /// and unparks this thread. What a thread did after the last reading is not in them, and a thread that lived
+    /// between two readings is missing.
     pub(crate) fn read_until(mut self, has_ended: &AtomicBool) -> Vec<ThreadTotals> {
         let mut pause = FIRST_PAUSE;
         while !has_ended.load(Ordering::Acquire) {

@@ -87,7 +87,7 @@ impl Drop for Scratch {
 /// The function that gives the terminal back, if this process has taken it.
 static GIVE_BACK: Mutex<Option<fn()>> = Mutex::new(None);
 
-/// Makes a signal that ends this process call a function before, which gives the terminal back.
+/// Sets the function that restores the terminal; a signal that ends this process calls it first.
 #[cfg(feature = "tui")]
 pub(crate) fn give_back_terminal_by(give_back: fn()) {
     *GIVE_BACK.lock() = Some(give_back);

@@ -24,7 +24,7 @@ const UNFINISHED_PREFIX: &str = ".tracemerge-";
 /// deleted like other outputs that are not finished: its journal may have to be completed.
 #[cfg(feature = "parquet")]
 pub(crate) const STAGING_PREFIX: &str = ".tracemerge-set-";
-/// The number of characters behind that beginning.
+/// The number of characters after that beginning.
 const RANDOM: usize = 6;
 /// The offset of the byte of an unfinished file on which its writer holds a lock. If the byte is not locked, the
 /// writer is dead.
@@ -238,7 +238,7 @@ impl Place {
         }
     }
 
-    /// Gives a whole file its name.
+    /// Renames a completely written file to its final name.
     ///
     /// # Errors
     /// Another entry has the name, or the name cannot be given.

@@ -31,7 +31,7 @@ const LONGEST_JOURNAL: u64 = 1 << 26;
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The time between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(5);
-/// A data set, which may not exist yet.
+/// A data set, which may not exist yet on the disk.
 #[derive(Debug)]
 pub(crate) struct Set {
     /// The path as the user wrote it.
@@ -61,7 +61,7 @@ pub(crate) struct Locked<'a> {
 }
 
 impl Set {
-    /// Takes the set at `path`. `tables` are the names of all tables.
+    /// Opens the data set at `path`. `tables` are the names of all tables.
     ///
     /// # Errors
     /// The directory around it does not exist, or the directory has something else than the folders of tables.
@@ -157,7 +157,7 @@ impl Set {
 }
 
 impl Staged {
-    /// Closes all files of a folder.
+    /// Closes all files of a staging directory.
     ///
     /// # Errors
     /// The files cannot be written.

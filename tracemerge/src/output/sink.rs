@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use crate::file::records::Records;
 
-/// A taker of merged lines.
+/// A receiver of merged lines.
 pub(crate) trait Sink {
-    /// Takes whole lines of one source, the last one with its line feed. They stand behind all lines that were taken
+    /// Takes whole lines of one source, the last one with its line feed. They come after all lines that were taken
     /// before. Lines with the same key come in one call.
     ///
     /// # Errors
@@ -21,7 +21,7 @@ pub(crate) trait Sink {
         None
     }
 
-    /// Takes a range of records, each of the source that it names. They stand behind all lines and records that were
+    /// Takes a range of records, each of the source that it names. They come after all lines and records that were
     /// taken before. Only sinks of merges that want [records](crate::file::rendered::RecordNeeds) get any.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Makes a target that is a directory: the `option` behind `-o` or, without one, `default`; `what` names its
+    /// Makes a target that is a directory: the `option` after `-o` or, without one, `default`; `what` names its
     /// contents. The output's bytes are the parts of its files ([`crate::output::folder::put_part`]).
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Target {
         }
     }
 
-    /// Makes a target of the `option` behind `-o` or, without one, of `default`. Refuses to write over one of
+    /// Makes a target of the `option` after `-o` or, without one, of `default`. Refuses to write over one of
     /// `inputs` or over an application.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Target {
         Ok(Target::File { given, place })
     }
 
-    /// Returns whether output can be thrown away and begun anew. This includes the null device, also as standard
+    /// Returns whether output can be thrown away and begun again. This includes the null device, also as standard
     /// output, because its output is never read.
     #[must_use]
     pub(crate) fn can_restart(&self) -> bool {

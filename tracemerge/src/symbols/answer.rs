@@ -19,7 +19,7 @@ pub enum Lookup {
 }
 
 impl Lookup {
-    /// Returns an address in the wanted instruction.
+    /// Returns an address inside the instruction to look up; for a return address, that is the call before it.
     pub(super) fn probe(self, address: u64) -> u64 {
         match self {
             Lookup::Code | Lookup::Function => address,

@@ -27,7 +27,7 @@ const ENTRY: u64 = 128;
 #[derive(Debug)]
 pub(super) struct Units<'f> {
     headers: Vec<UnitHeader<Slice<'f>>>,
-    /// The ranges of code by their first addresses, each with the address behind it, the greatest of these addresses
+    /// The ranges of code by their first addresses, each with the address after it, the greatest of these addresses
     /// up to there, and the number of the unit.
     code: Vec<(u64, u64, u64, usize)>,
     /// Whether each unit that was looked up fits.
@@ -95,7 +95,8 @@ fn headers_of_shared(shared: &Dwarf<Slice<'_>>, files: &Files) -> gimli::Result<
 }
 
 impl<'f> Units<'f> {
-    /// Counts the units that may have code at an address, each once; false if one does not fit.
+    /// Counts the memory of the units that may have code at an address, each unit once. Returns false if the limit is
+    /// exceeded.
     pub(super) fn fit(&mut self, address: u64, dwarf: &Dwarf<Slice<'f>>, files: &Files) -> bool {
         let before = self.code.partition_point(|(begin, ..)| *begin <= address);
         let near = self.code[..before].iter().rev().take_while(|(_, _, up_to, _)| *up_to > address);

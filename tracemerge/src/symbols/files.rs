@@ -8,7 +8,7 @@ use crate::file::map::Map;
 use crate::symbols::build_ids::{BuildIds, files_by_build_id};
 use crate::ui::error::Error;
 
-/// The memory of debug information: mapped files, and sections of them that were decompressed.
+/// The owner of the memory of debug information: mapped files, and their decompressed sections.
 ///
 /// [`Symbols`](super::Symbols) borrows it, because debug information points into files, and is not copied.
 pub struct Files {
@@ -32,7 +32,7 @@ impl Default for Files {
     }
 }
 
-/// The place of a file, and of all files behind it: a kept file never moves.
+/// The place of a file, and of all files after it: a kept file never moves.
 type Place = OnceLock<Box<Kept>>;
 
 struct Kept {
@@ -72,7 +72,7 @@ impl Files {
         named.get(build_id).map_or(&[], Vec::as_slice)
     }
 
-    /// Takes bytes from the memory that debug information may still take; false if fewer are left.
+    /// Reserves `bytes` of the memory for debug information. Returns false if fewer are left.
     pub(super) fn take(&self, bytes: u64) -> bool {
         // Relaxed: no other memory is read because of it.
         let taken =
@@ -83,7 +83,7 @@ impl Files {
         taken.is_ok()
     }
 
-    /// Returns whether debug information needed more than was left.
+    /// Returns whether some debug information was not read because the limit of memory was reached.
     pub(super) fn is_exceeded(&self) -> bool {
         self.is_exceeded.load(Ordering::Relaxed)
     }

@@ -12,7 +12,8 @@ const MAX_JUMPS: usize = 1 << 16;
 pub(super) struct Jump {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// The address of the code that chooses. The symbol of the function has the same one.
+    /// The address of the resolver, the code that chooses the implementation. The symbol of the function has the same
+    /// address.
     pub(super) chooser: u64,
 }
 

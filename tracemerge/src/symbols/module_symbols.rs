@@ -24,7 +24,7 @@ use crate::ui::messages::shown;
 /// The greatest number of names that are shown of one function.
 const MAX_NAMES_OF_FUNCTION: usize = 4;
 
-/// Names for addresses.
+/// The lookup of names for addresses, by the modules of a process.
 pub struct Symbols<'f> {
     files: &'f Files,
     settings: Settings,
@@ -48,7 +48,7 @@ impl fmt::Debug for Symbols<'_> {
 }
 
 impl<'f> Symbols<'f> {
-    /// Makes a value that has opened no file yet; files are kept in `files`.
+    /// Makes the names of all modules, without opening a file yet; opened files are kept in `files`.
     #[must_use]
     pub fn new(files: &'f Files, settings: Settings) -> Symbols<'f> {
         Symbols {

@@ -64,17 +64,17 @@ pub fn shown_functions(functions: &[StackFunction<'_>], is_whole: bool) -> Range
     start..end
 }
 
-/// Returns the position behind the last function that may be the user's, if the functions from `from` on have
-/// no name of the user's. Functions without names may be the user's, but the C library has one that calls the
-/// thread's function.
+/// Returns the position after the last function that may be the user's, for a stack in which no function from `from` on
+/// is known to be. Functions without names may be the user's, but the C library has one that calls the thread's
+/// function.
 fn end_of_users(owners: &[Owner], from: usize) -> usize {
     let unknown = owners[from..].iter().take_while(|owner| **owner == Owner::Unknown).count();
     let calls_thread = unknown == 1 && owners.get(from + 1) == Some(&Owner::Start);
     if calls_thread { from } else { from + unknown }
 }
 
-/// Returns the position of the first function behind the machinery at `from`, or `from` if there is none
-/// before the first function of the user.
+/// Skips the functions of panics, aborts and signals, from `from` on, and the library functions around them. Returns
+/// the position after them, or `from` if no such function comes before the user's first one.
 fn behind_machinery(owners: &[Owner], from: usize) -> usize {
     let is_user = |owner: &Owner| *owner == Owner::User;
     let inner = owners[from..].iter().take_while(|owner| !is_user(owner)).count();

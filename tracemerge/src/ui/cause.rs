@@ -2,7 +2,7 @@
 
 use trace_format::meta::Cause;
 
-/// Returns the known cause, as text that stands behind the kind of the end; empty if nothing is known.
+/// Returns the known cause, as text that comes after the kind of the end; empty if nothing is known.
 #[must_use]
 pub(crate) fn in_words(cause: &Cause) -> String {
     let panic = cause.panic.map(|tid| format!("a panic of thread {tid}"));

@@ -178,7 +178,7 @@ fn with_colours(text: &[u8]) -> Vec<u8> {
 }
 
 thread_local! {
-    /// Whether a panic of this thread is no bug of this process.
+    /// Whether a panic of this thread is not a bug of this process.
     static IS_EXPECTED: Cell<bool> = const { Cell::new(false) };
 }
 

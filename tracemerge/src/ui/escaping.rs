@@ -41,7 +41,7 @@ fn mark_head() -> &'static [u8; MARK_BYTES - 1] {
     })
 }
 
-/// Appends a mark: the text behind it has the style with this number, see [`style_of`].
+/// Appends a mark: the text after it has the style with this number, see [`style_of`].
 pub(crate) fn put_mark(style: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(mark_head());
     out.push(style | NO_ASCII);

@@ -29,7 +29,8 @@ impl<T> FirstItems<T> {
         }
     }
 
-    /// Returns each item that is kept; the last one comes with the words for all items that are not kept.
+    /// Returns the kept items, each with the end of its message: for the last one, the number of further items in
+    /// words, otherwise nothing.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&T, String)> {
         let last = self.first.len();
         self.first.iter().zip(1..).map(move |(item, n)| match self.more() {
@@ -43,7 +44,7 @@ impl<T> FirstItems<T> {
         self.count - self.first.len() as u64
     }
 
-    /// Adds the items of `later` behind these.
+    /// Appends the items of another list after those of this one.
     pub(crate) fn append(&mut self, later: FirstItems<T>) {
         self.count += later.count;
         self.first.extend(later.first);

@@ -107,7 +107,7 @@ impl Messages {
         self.status = self.status.max(Status::Damaged);
     }
 
-    /// Says why nothing was done.
+    /// Reports the error for which nothing was done.
     pub(crate) fn error(&mut self, text: impl Display) {
         self.write_message("error: ", text);
         self.status = Status::Nothing;

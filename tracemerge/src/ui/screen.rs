@@ -78,7 +78,7 @@ impl Screen {
     /// Takes the terminal.
     ///
     /// # Errors
-    /// It is no terminal, or does not obey.
+    /// It is not a terminal, or does not accept the settings.
     pub(crate) fn take() -> io::Result<Screen> {
         let out: Box<dyn Write> = Box::new(standard_output()?);
         let mut out = BufWriter::with_capacity(1 << 16, out);

@@ -33,7 +33,7 @@ impl Columns {
         self.rows.push(row.into());
     }
 
-    /// Returns all rows, each with `indent` before it and a line feed behind it.
+    /// Returns all rows, each with `indent` before it and a line feed after it.
     #[must_use]
     pub(crate) fn text(&self, indent: &str) -> String {
         let width = |column: usize| {

@@ -12,7 +12,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
 /// Reads a duration, such as `1.5ms`. Returns nanoseconds.
 ///
 /// # Errors
-/// If the text is no duration, with the expected form.
+/// If the text is not a duration, with the expected form.
 pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
     parse_ns(text).ok_or_else(|| format!("expected {EXPECTED}"))
 }

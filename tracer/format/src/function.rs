@@ -293,7 +293,7 @@ pub(crate) fn write_site(site: &Site, out: &mut Vec<u8>) {
     write_number(if site.shares_line { site.id } else { 0 }, out);
 }
 
-/// Appends the number of a site behind its place, unless it is 0.
+/// Appends the number of a site after its place, unless it is 0.
 fn write_number(number: u32, out: &mut Vec<u8>) {
     if number > 0 {
         out.push(b' ');

@@ -217,8 +217,8 @@ pub struct FlusherCounters {
 /// and after each change of the directory, so that they are exact wherever the process is killed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingFiles {
-    /// The number of the ring files that are made and not removed by the flusher, `changing` excepted. Fewer files
-    /// are there only if another process has removed some.
+    /// The number of ring files that the flusher has made and not removed, without the one that it is `changing`. If
+    /// the directory has fewer files, another process has removed some.
     pub count: u32,
     /// The number in the name of the file that the flusher is making or removing now, which may be there or not.
     pub changing: Option<u32>,
@@ -301,8 +301,8 @@ impl Switch {
     }
 }
 
-/// The flusher's looks at the process: the clock readings at the beginning of the run and at the last look, which is
-/// the process's last sign of life. All fields are zero in runs that did not record them.
+/// The clock readings that the flusher made at the beginning of the run and most recently; the latter are the process's
+/// last sign of life. All fields are zero in runs that did not record them.
 ///
 /// ```text
 /// flusher                                            reader
@@ -367,7 +367,7 @@ impl Looks {
         self.look(clock);
     }
 
-    /// Stores the clock readings of a look. Only the flusher calls it.
+    /// Stores the present clock readings, a sign of life of the process. Only the flusher calls it.
     pub fn look(&self, clock: &Meta) {
         let count = self.count.load(Ordering::Relaxed).wrapping_add(1);
         // If a reader sees any of the new values, its last load of the count sees the count that was stored before
@@ -383,8 +383,8 @@ impl Looks {
         self.begun.get()
     }
 
-    /// Returns the clock readings at the last look. If the run is alive and has looked twice during the call, returns
-    /// `None`.
+    /// Returns the most recent clock readings. If the run is alive and has stored new ones twice during the call,
+    /// returns `None`.
     #[must_use]
     pub fn last(&self) -> Option<Meta> {
         let count = self.count.load(Ordering::Acquire);
@@ -479,9 +479,9 @@ pub struct Life {
     pub traced: TracedCounters,
     /// The counters of the flusher.
     pub flusher: FlusherCounters,
-    /// The switch.
+    /// The switch that pauses and resumes tracing from outside the process.
     pub switch: Switch,
-    /// The flusher's looks at the process.
+    /// The flusher's clock readings; see [`Looks`].
     pub looks: Looks,
     /// The files that were dropped.
     pub drops: Drops,

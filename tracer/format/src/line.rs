@@ -101,7 +101,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind that a character stands for; `None` if no version will give it a meaning.
+    /// Returns the kind that a character stands for; `None` if it stands for none in any version.
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Kind> {
         let known = Kind::ALL.into_iter().find(|kind| kind.byte() == byte);

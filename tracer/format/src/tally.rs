@@ -28,7 +28,7 @@ impl Tally {
         self.open = (line.kind == Kind::Message).then_some(line.key.ticks);
     }
 
-    /// Returns whether the next line says that the message before it is torn.
+    /// Returns whether the next line reports that the message before it is torn.
     #[must_use]
     pub fn is_torn_by(&self, line: &Line<'_>) -> bool {
         self.open == Some(line.key.ticks)

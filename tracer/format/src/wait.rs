@@ -41,7 +41,7 @@ impl WaitCause {
 /// A wait that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wait {
-    /// The ticks when it began.
+    /// The ticks when the wait began.
     pub begin: Ticks,
     /// The ticks when it ended. If several waits are recorded as one, because no record could stand between them,
     /// this is the end of the last.

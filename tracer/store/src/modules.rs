@@ -23,8 +23,8 @@ const MAX_TABLE_BYTES: u64 = 16 << 20;
 /// The counts of the last look at this process's modules, in one word.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
-/// Returns whether modules may have been loaded or unloaded since the last look. For any thread: takes the loader's
-/// lock, for a few nanoseconds.
+/// Returns whether modules may have been loaded or unloaded since the list was read last. For any thread: takes the
+/// loader's lock, for a few nanoseconds.
 #[must_use]
 pub fn may_have_changed() -> bool {
     // Relaxed: if the word is older than the counts, this is a look too many.
@@ -36,7 +36,7 @@ fn word_of((loaded, unloaded): (u64, u64)) -> u64 {
     loaded << 32 ^ unloaded
 }
 
-/// The modules of this process, as far as the looks have found them.
+/// The modules of this process, as far as the readings of its list of modules have found them.
 pub struct ModuleTable {
     now: fn() -> Ticks,
     /// The counts of the last look.

@@ -3,7 +3,7 @@
 //! A signature is a hash of the content of the type's descriptor. The mixing function is the finalizer of
 //! SplitMix64 with the constants of David Stafford's *Mix13*.
 
-/// A signature while it is computed. Every step is `const`; the steps are the same as those that write the
+/// A signature while it is computed. Every step is a `const fn`; the steps correspond to those that write the
 /// descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature(u64);

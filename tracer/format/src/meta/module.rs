@@ -9,12 +9,12 @@ use std::fmt::Write as _;
 use crate::line::Ticks;
 use crate::meta::payload::{PayloadReader, PayloadWriter};
 
-/// The time between two looks, in which a change has happened.
+/// The time between two readings of the list of modules, in which a change has happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Between {
-    /// The ticks of the last look before the change; 0 if there was none.
+    /// The ticks of the last reading before the change; 0 if there was none.
     pub after: Ticks,
-    /// The ticks of the first look after the change.
+    /// The ticks of the first reading after the change.
     pub seen: Ticks,
 }
 

@@ -64,7 +64,7 @@ pub struct DrainedRing<'a> {
     pub why: &'a str,
     /// The cost of the run's start; `None` if it was not recorded.
     pub start: Option<&'a Start>,
-    /// The clock readings at the beginning of the run and at the last look; `None` if they were not recorded.
+    /// The clock readings at the beginning of the run and the most recent ones; `None` if they were not recorded.
     pub looks: Option<&'a Looks>,
 }
 

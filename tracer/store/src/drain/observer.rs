@@ -11,7 +11,7 @@ use trace_format::ring::Progress;
 
 use super::{Drain, DrainedRing, PORTION, RunTables, Survivors, TracePlace, first_lines};
 
-/// A drain without a file of its own.
+/// A drain that renders a ring's records for a reader and writes no file.
 pub struct Observer<'a> {
     drained: DrainedRing<'a>,
     info: &'a meta::Run,

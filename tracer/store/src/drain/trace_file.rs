@@ -26,7 +26,7 @@ pub(super) struct FirstBytes<'a> {
 pub struct TraceFile {
     pub(super) file: Descriptor,
     pub(super) path: PathBuf,
-    /// The `<n>` of its name.
+    /// The `<n>` in the file's name.
     pub number: u32,
     /// The identity of the file when it was made or opened.
     pub identity: FileIdentity,
@@ -89,7 +89,7 @@ impl TraceFile {
         Ok(Some(found))
     }
 
-    /// Gives the name of `old`, which is dropped, to this file.
+    /// Gives this file the name of `old`, which it replaces.
     ///
     /// # Errors
     /// The system refuses that, or `old` was renamed, and so is kept: then the thread continues to write to `old`.

@@ -191,7 +191,7 @@ pub fn begin_as_user(_user: u32, _work: impl FnOnce() + Send + 'static) -> io::R
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Takes a lock that stands for one byte of the file. The lock is on a byte far behind the file's end, because others
+/// Takes a lock that stands for one byte of the file. The lock is on a byte far after the file's end, because others
 /// cannot read locked bytes.
 pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     const LOCK_OFFSET: u32 = 1 << 30;

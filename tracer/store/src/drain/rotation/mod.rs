@@ -36,11 +36,11 @@ pub(super) struct Dropped {
     pub lost: [u64; LossReason::COUNT],
     /// The reported stall time, in nanoseconds.
     pub stall_ns: u64,
-    /// The ticks of its last line.
+    /// The ticks of the last line in the dropped half.
     pub last: Ticks,
     /// The number of reported waits.
     pub waits: u64,
-    /// Whether it contains lines of the module table.
+    /// Whether the dropped half contains lines of the module table.
     pub modules: bool,
 }
 

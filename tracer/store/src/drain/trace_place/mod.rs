@@ -315,8 +315,8 @@ impl TracePlace {
         }
     }
 
-    /// Removes a file with such a name, if there is one, so that another file can get the name; that one will not be
-    /// removed later.
+    /// Removes the file at `path`, if there is one, so that another file can get its name. The other file is not
+    /// removed by later attempts.
     ///
     /// # Errors
     /// The file with the name cannot be removed.

@@ -34,7 +34,7 @@ fn allocated(length: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct EndedFile {
     pub(in crate::drain) tid: u64,
-    /// The `<n>` of its name.
+    /// The `<n>` in the file's name.
     pub(in crate::drain) number: u32,
     /// The number of the file among those of the run.
     pub(in crate::drain) serial: u32,

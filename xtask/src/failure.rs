@@ -5,7 +5,7 @@ use std::fmt::Display;
 /// The end of a task before its last step.
 #[derive(Debug)]
 pub enum Failure {
-    /// This machine cannot run the task, which is no failure of the code.
+    /// This machine cannot run the task, which is not a failure of the code.
     Skipped(String),
     /// A check has failed, or a command.
     Failed(String),

@@ -39,7 +39,7 @@ fn if_relocated(record: impl FnOnce()) {
     }
 }
 
-/// Returns whether a hook may go on.
+/// Returns whether a hook may record.
 #[inline(always)]
 pub(crate) fn is_loaded() -> bool {
     IS_LOADED.load(Ordering::Relaxed) || is_relocated()

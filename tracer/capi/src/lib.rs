@@ -103,7 +103,7 @@ pub extern "C" fn tracer_enter(address: u64) -> bool {
     foreign::enter(address)
 }
 
-/// Records that the function whose entering has `address` is left.
+/// Records that the function that was entered with `address` is left.
 #[unsafe(no_mangle)]
 pub extern "C" fn tracer_leave(address: u64, unwinding: bool) {
     foreign::leave(address, unwinding);

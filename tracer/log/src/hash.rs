@@ -1,6 +1,6 @@
 //! A number for a place, from the data that `log` has about it. Hot: it is computed for each record.
 
-/// A hash while it is computed.
+/// The intermediate state of a hash that identifies a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hash(u64);
 

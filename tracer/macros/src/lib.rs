@@ -74,7 +74,7 @@ pub fn trace_stack(input: TokenStream) -> TokenStream {
 /// ```
 ///
 /// The compiler provides the name of the function, the file and the line, so no debug information is needed to show
-/// them. Arguments are those of [`trace!`]: a message that goes with the entering, with the same time. The filter
+/// them. Arguments are those of [`trace!`]: a message that goes with the entry, with the same time. The filter
 /// decides as for `trace!`. Off, this is a load and a branch, and another branch when the guard is dropped; no
 /// argument is evaluated. On, entering and leaving read the clock once each.
 #[proc_macro]
@@ -114,8 +114,8 @@ pub fn scope(input: TokenStream) -> TokenStream {
 /// ```
 ///
 /// * `#[traced]`: entering and leaving, as by [`scope!`]; the same costs.
-/// * `#[traced(args)]`: the arguments by `{:?}`, which go with the entering, and the value that the function returns,
-///   which goes with the leaving. They are copied as those of [`trace!`] are, and formatted later if possible.
+/// * `#[traced(args)]`: the arguments by `{:?}`, which go with the entry, and the value that the function returns,
+///   which goes with the exit. They are copied as those of [`trace!`] are, and formatted later if possible.
 /// * `#[traced(skip(a, b))]`: as `args`, without these; `ret` means the returned value. An argument whose type has no
 ///   `Debug` must be skipped.
 /// * `#[traced(skip)]`: leaves out this function, inside an item that is traced.
@@ -123,7 +123,7 @@ pub fn scope(input: TokenStream) -> TokenStream {
 /// An item with its own `traced` attribute follows that one. On an `impl`, `trait` or `mod`, `skip(a)` leaves out the
 /// argument `a` of every function that has one. Functions and closures inside a function are not traced with it.
 ///
-/// An `async fn` is a span: it has an id, and each poll is an entering and a leaving, on whichever thread. The last
+/// An `async fn` is a span: it has an id, and each poll is an entry and an exit, on whichever thread. The last
 /// leaving says that the call has ended; if its future is dropped before the end, that is recorded. The same holds for
 /// an `async` block that another function returns, as `Box::pin(async move { .. })`, also if `async_trait` has made it;
 /// of the arguments, those are recorded that a `move` block uses. If a function returns a future and has no such block,

@@ -12,7 +12,7 @@ use syn::{
     PathArguments, ReturnType, Signature, Stmt, Token, Type, TypeParamBound,
 };
 
-/// The places that give a function its value.
+/// The expressions whose values a function returns.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The number of `async` blocks, which were changed.
@@ -131,7 +131,7 @@ fn is_box(function: &Expr) -> bool {
     matches!(names[..], [.., "Box", "pin" | "new"] | [.., "Pin", "from"] | [.., "Box", "from"])
 }
 
-/// Returns whether a function that is no `async fn` says that it returns a future: `impl Future`, a box of a
+/// Returns whether a function that is not an `async fn` says that it returns a future: `impl Future`, a box of a
 /// `dyn Future`, or a `BoxFuture`.
 pub(crate) fn returns_future(signature: &Signature) -> bool {
     let ReturnType::Type(_, of) = &signature.output else { return false };

@@ -26,7 +26,7 @@ pub use trace_store::variables::PRELOADED;
 pub use crate::traced::hooks::{enter as enter_compiled, leave as leave_compiled};
 
 /// Records that a function is entered, and that it is left when it returns. The registers are those of that function:
-/// the address behind a call in it, its stack pointer and its frame pointer. `left` calls [`leave_compiled`] with its
+/// the address after a call in it, its stack pointer and its frame pointer. `left` calls [`leave_compiled`] with its
 /// argument.
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 #[inline]
@@ -88,7 +88,7 @@ pub fn begin() -> Option<u64> {
 /// The site by which the filter switches records of futexes, the locks of programs whose source cannot be changed.
 static FUTEX: Site = switch_of("tracer_capi::futex");
 
-/// Records a futex operation if the filter lets futexes be recorded; returns whether it does.
+/// Records a futex operation, if the filter allows such records; returns whether it does.
 pub fn record_futex(what: &LockRecord<'_>) -> bool {
     record_lock(&FUTEX, format_args!("{what}"))
 }
@@ -116,7 +116,7 @@ pub fn record_values(
     dynamic::record_values(place, Ticks(ticks), values, define)
 }
 
-/// Records that the function that contains `address` is entered. Returns whether its leaving has to be recorded.
+/// Records that the function that contains `address` is entered. Returns whether its exit has to be recorded.
 #[inline]
 #[must_use]
 pub fn enter(address: u64) -> bool {

@@ -151,7 +151,7 @@ impl Tracer {
     /// Ends tracing: writes everything, ends every file and stops the flusher.
     ///
     /// Never needed: an exit does the same. Records made by other threads while this runs may be lost.
-    /// Tracing is off afterwards until [`startup`](Tracer::startup) decides anew.
+    /// Tracing is off afterwards until [`startup`](Tracer::startup) decides again.
     ///
     /// # Errors
     /// As [`flush`](Tracer::flush).

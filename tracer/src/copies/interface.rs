@@ -26,18 +26,18 @@ pub(crate) const UNDECIDED: u32 = 0;
 pub(crate) const QUIET: u32 = 1;
 pub(crate) const ON: u32 = 2;
 
-/// The states of a site that a guest has passed on. In this one, readers do not know the site yet.
+/// The state of a site that a guest has passed on, and that readers do not know yet.
 pub(crate) const SITE_WAITS: u32 = 0;
-/// Readers know the site; its arguments may not be captured yet.
+/// The state of a site that readers know, but whose arguments may not be captured yet.
 pub(crate) const SITE_IN_TABLE: u32 = 1;
-/// Readers know the site, and its arguments may be captured.
+/// The state of a site that readers know, and whose arguments may be captured.
 pub(crate) const SITE_CAPTURED: u32 = 2;
 
-/// The kinds of numbers that have to be unique among all copies.
+/// The kinds of numbers that have to be unique among all copies of the library.
 pub(crate) const SPANS: u32 = 0;
 pub(crate) const LOCKS: u32 = 1;
 
-/// The moments of a panic.
+/// The moments of a panic that a guest reports to its owner.
 pub(crate) const PANIC_BEGINS: u32 = 0;
 pub(crate) const PANIC_WAS_REPORTED: u32 = 1;
 pub(crate) const PANIC_UNWINDS: u32 = 2;
@@ -46,7 +46,7 @@ pub(crate) const PANIC_UNWINDS: u32 = 2;
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Terms {
-    /// [`UNDECIDED`], [`QUIET`] or [`ON`].
+    /// The decision whether the process traces: [`UNDECIDED`], [`QUIET`] or [`ON`].
     pub stand: u32,
     /// The kind of the clock, encoded as in the words of sites.
     pub clock: u32,
@@ -102,11 +102,11 @@ pub(crate) struct Interface {
     pub message: unsafe extern "C" fn(ticks: u64, site: u32, message: *const c_void, format: Format),
     /// Records the captured arguments of a site; returns false if the message has to be formatted instead.
     pub capture: unsafe extern "C" fn(ticks: u64, site: u32, bytes: *const u8, size: usize) -> bool,
-    /// Records an entering that a hook reports: of the function that contains `address`, which will return to
+    /// Records that a hook reports the entry of the function that contains `address`, and that will return to
     /// `call_site`.
     pub enter: extern "C" fn(ticks: u64, address: u64, call_site: u64),
-    /// Records a leaving that a hook reports: of the function that was entered with `address`; 0: the function that
-    /// was entered last. `inside` is an address in it.
+    /// Records that a hook reports the exit of the function that was entered with `address` or, if `address` is 0, of
+    /// the function that was entered last. `inside` is an address in it.
     pub leave: extern "C" fn(ticks: u64, address: u64, inside: u64),
     /// Returns whether the calling thread is inside a record, or inside the owner's own code.
     pub is_inside: extern "C" fn() -> bool,
@@ -122,11 +122,11 @@ pub(crate) struct Interface {
     ) -> *const c_void,
     /// Returns the state of a site: `SITE_WAITS`, `SITE_IN_TABLE` or `SITE_CAPTURED`.
     pub site_state: unsafe extern "C" fn(site: *const c_void) -> u32,
-    /// Returns whether the filter lets records of this name and level be on.
+    /// Returns whether the filter allows records of this name and level.
     pub is_allowed: unsafe extern "C" fn(name: *const u8, size: usize, level: u8) -> bool,
-    /// Returns the largest level that the filter lets be on.
+    /// Returns the largest level that the filter allows.
     pub largest_level: extern "C" fn() -> u8,
-    /// Takes `count` numbers of a kind that no other copy gets; returns the first of them.
+    /// Reserves `count` consecutive numbers of a kind for this copy alone; returns the first of them.
     pub numbers: extern "C" fn(kind: u32, count: u64) -> u64,
     /// Waits until everything is in the files; returns 0 or the number of a system error.
     pub flush: extern "C" fn() -> i32,

@@ -107,12 +107,12 @@ impl Owner {
         unsafe { (self.0.capture)(ticks.0, site, bytes.as_ptr(), bytes.len()) }
     }
 
-    /// Records the entering of a function that a hook reports.
+    /// Records the entry of a function that a hook reports.
     pub(crate) fn enter(self, ticks: Ticks, address: u64, call_site: u64) {
         (self.0.enter)(ticks.0, address, call_site);
     }
 
-    /// Records the leaving of a function that a hook reports.
+    /// Records the exit of a function that a hook reports.
     pub(crate) fn leave(self, ticks: Ticks, address: u64, inside: u64) {
         (self.0.leave)(ticks.0, address, inside);
     }
@@ -144,18 +144,18 @@ impl Owner {
         unsafe { (self.0.site_state)(site) }
     }
 
-    /// Returns whether the filter lets records of this name and level be on.
+    /// Returns whether the filter allows records of this name and level.
     pub(crate) fn is_allowed(self, name: &str, level: u8) -> bool {
         // SAFETY: `name` has so many bytes.
         unsafe { (self.0.is_allowed)(name.as_ptr(), name.len(), level) }
     }
 
-    /// Returns the largest level that the filter lets be on.
+    /// Returns the largest level that the filter allows.
     pub(crate) fn largest_level(self) -> u8 {
         (self.0.largest_level)()
     }
 
-    /// Takes `count` numbers of a kind; returns the first.
+    /// Reserves `count` consecutive numbers of a kind; returns the first.
     pub(crate) fn numbers(self, kind: u32, count: u64) -> u64 {
         (self.0.numbers)(kind, count)
     }

@@ -32,8 +32,8 @@ impl Pace {
         Pace { last: None, times: [NEVER; 2], longest: NEVER }
     }
 
-    /// Notes a look at a ring of `capacity` bytes. Its thread is at the position `head`, and `waiting` bytes before
-    /// that wait for the flusher.
+    /// Notes the fill level of a ring of `capacity` bytes at `now`. Its thread is at the position `head`, and `waiting`
+    /// bytes before that wait for the flusher.
     pub(super) fn look(&mut self, now: Instant, head: u64, waiting: u64, capacity: u64) {
         let (at, from) = *self.last.get_or_insert((now, head));
         let elapsed = now.saturating_duration_since(at);
@@ -53,7 +53,7 @@ impl Pace {
         self.last = Some((now, head));
     }
 
-    /// Returns the time of the next look; `None` if the thread makes no records.
+    /// Returns the time at which the ring has to be looked at next; `None` if its thread makes no records.
     pub(super) fn next_look(&self) -> Option<Instant> {
         // Threads make records in bursts: the shorter of the two times is the better forecast.
         let time = self.times[0].min(self.times[1]).min(self.longest).max(SHORTEST);

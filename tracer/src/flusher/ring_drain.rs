@@ -43,7 +43,7 @@ pub(crate) struct RingDrain {
     orphan: bool,
 }
 
-/// The extent of a drain.
+/// The records that a drain writes.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is returned, and kept nowhere")]
 pub(crate) enum Extent {
@@ -85,23 +85,23 @@ impl RingDrain {
         self.ring.link.failing.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the ring keeps its records until they are wanted.
+    /// Returns whether the ring is a flight recorder, which keeps its records until a snapshot is requested.
     pub(crate) fn keeps(&self) -> bool {
         self.ring.memory.overwrites() && !self.wanted && !self.orphan
     }
 
-    /// Makes the next drain write the records of a flight recorder.
+    /// Requests that the next drain writes the records of the flight recorder.
     pub(crate) fn want(&mut self) {
         // If no thread has the ring, the records of its next thread are not wanted.
         self.wanted = !self.is_free();
     }
 
-    /// Takes the ring from its thread.
+    /// Closes the ring for its thread, which takes another one for its next record.
     pub(crate) fn close(&self) {
         self.ring.close();
     }
 
-    /// Takes the ring, whose file was removed, from its thread, which takes another one for its next record.
+    /// Closes the ring, whose file was removed, for its thread, which takes another one for its next record.
     pub(crate) fn orphan(&mut self) {
         self.orphan = true;
         self.close();

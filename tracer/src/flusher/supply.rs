@@ -170,7 +170,7 @@ impl Supply {
         self.modules.keep_in(directory);
     }
 
-    /// Brings that list up to date.
+    /// Brings the list of the process's modules up to date.
     pub(crate) fn look_at_modules(&mut self) {
         self.modules.lines();
     }
@@ -315,9 +315,9 @@ impl Supply {
             && run.ready.count() < run.waiting.load(Ordering::Relaxed) as usize
     }
 
-    /// Takes the most urgent step of the supply: hands out a ring for a waiting thread, reserves the next part of a ring
-    /// that a thread has, or makes or reserves one that will be ready. Returns false if nothing is left to do, or can
-    /// be done.
+    /// Does the most urgent work for the supply of rings: hands out a ring for a waiting thread, reserves the next part
+    /// of a ring that a thread has, or makes or reserves one that will be ready. Returns false if nothing is left to
+    /// do, or can be done.
     pub(crate) fn advance(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) -> bool {
         let is_handed_out = |growing: &Growing| growing.is_handed_out;
         let count = self.growing.iter().filter(|growing| growing.is_handed_out).count();

@@ -45,9 +45,9 @@ pub(crate) struct Lane {
 pub(crate) struct Reservation {
     /// The position at which the record or piece begins.
     pub start: u64,
-    /// The largest position at which it may end.
+    /// The largest position at which the record or piece may end.
     pub limit: u64,
-    /// The number of bytes before it that wait for the consumer.
+    /// The number of bytes before the room that wait for the consumer.
     pub pending: u64,
 }
 
@@ -203,7 +203,7 @@ impl Lane {
         unsafe { self.data.write_bytes(position, bytes) };
     }
 
-    /// Acts as [`Lane::write`], and takes less time for a few bytes.
+    /// Writes as [`Lane::write`] does, but faster for a few bytes.
     ///
     /// # Safety
     /// The same as for [`Lane::write`].
@@ -328,7 +328,7 @@ impl Lane {
         written.committed.store(committed, Ordering::Release);
     }
 
-    /// Publishes everything before `head`: whole pieces of a message that goes on.
+    /// Publishes everything before `head`: whole pieces of a message that continues.
     #[inline(always)]
     pub(crate) fn publish(&self, head: u64) {
         self.pos.set(head);

@@ -17,9 +17,9 @@ use crate::ring::{Value, ValueType, Values};
 use crate::user::relay;
 use crate::words::exclusion::Excluded;
 
-/// The most sites that a process makes at run time.
+/// The largest number of sites that a process makes at run time.
 pub(crate) const MAX_DYNAMIC_SITES: usize = 8192;
-/// The most bytes of texts in a definition: a longer one makes no site.
+/// The largest number of bytes of all texts in a definition; a longer definition gets no site.
 pub(crate) const MAX_DEFINITION_TEXT: usize = 4096;
 /// The longest time that a thread waits for others that make sites. In a forked child the thread that had the lock
 /// may not exist.
@@ -44,11 +44,11 @@ pub struct Field {
     pub before: String,
     /// The name of the value; empty if it has none.
     pub name: String,
-    /// The way in which it becomes text.
+    /// The way in which the value becomes text.
     pub by: By,
 }
 
-/// A bridge's description of a place that it has met.
+/// A bridge's description of a place in the source that makes records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
     /// The kind of the records.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::copies::{self, interface};
 
-/// The kinds of numbers; each begins at 1.
+/// The kinds of numbers that are unique among all copies of the library; each kind begins at 1.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(crate) enum Numbers {
@@ -19,7 +19,7 @@ pub(crate) enum Numbers {
 /// The last number of each kind that was given. Relaxed: numbers only have to differ.
 static LAST: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Takes `count` numbers; returns the first of them.
+/// Reserves `count` consecutive numbers of this kind; returns the first of them.
 pub(crate) fn take(kind: Numbers, count: u64) -> u64 {
     match copies::joined() {
         Some(owner) => owner.numbers(kind as u32, count),

@@ -9,7 +9,7 @@ use super::process::{self, STATE};
 use super::{sites, switched};
 use crate::words::switch::TracingState;
 
-/// Whether the run of the process is paused, also while the program decides anew whether it traces. Relaxed: the
+/// Whether the run of the process is paused, also while the program decides again whether it traces. Relaxed: the
 /// thread that decides reads it, and the decision has a word of its own.
 static PAUSED: AtomicBool = AtomicBool::new(false);
 
@@ -44,7 +44,7 @@ pub(crate) fn pause() -> bool {
     paused
 }
 
-/// Lets the process record again. Returns false if it was not paused.
+/// Resumes tracing in this process. Returns false if it was not paused.
 pub(crate) fn go_on() -> bool {
     let goes_on = STATE.go_on();
     if goes_on {

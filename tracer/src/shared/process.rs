@@ -46,7 +46,7 @@ pub(crate) fn era() -> u32 {
     ERA.load(Ordering::Relaxed)
 }
 
-/// Returns the run of this process, if there is one that goes on.
+/// Returns the run of this process, if there is one and it has not ended.
 pub(crate) fn running() -> Option<&'static Run> {
     current().filter(|run| run.is_of_this_process() && !run.is_closed())
 }

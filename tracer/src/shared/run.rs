@@ -57,7 +57,7 @@ pub(crate) struct Run {
     /// The ticks of the run's `# run` line and the wall clock at that moment, read when the decision to trace was
     /// made: no record of the run has smaller ticks.
     pub began: (Ticks, Wall),
-    /// The id of the run at the root of its tree of forks.
+    /// The id of the run at the root of the tree of forked processes that this run belongs to.
     pub root: u32,
     /// The executable and the current directory at the start.
     pub exe: PathBuf,
@@ -92,7 +92,7 @@ pub(crate) struct Run {
     ringless_records: RinglessCounter,
     /// The cost of the run's start, in this process's memory, for the flusher.
     pub start: Start,
-    /// The flusher's looks at the process, in this process's memory, for itself.
+    /// The flusher's clock readings, in this process's own memory; only the flusher uses them.
     pub looks: Looks,
     /// The program's panics, if no page outlives the process.
     panics: Panics,
@@ -115,14 +115,14 @@ unsafe impl Sync for Run {}
 // SAFETY: as above.
 unsafe impl Send for Run {}
 
-/// The exit handler's conversation with the flusher.
+/// The words by which the exit handler has the flusher drain everything, and waits for that.
 #[derive(Debug, Default)]
 pub(crate) struct Exit {
     /// A word that is 1 when the process exits: everything is to be drained.
     pub requested: AtomicU32,
     /// A word that is 1 when everything is drained.
     pub finished: AtomicU32,
-    /// A count that grows while the flusher gets on.
+    /// A count that grows as long as the flusher makes progress.
     pub progress: AtomicU64,
 }
 
@@ -138,7 +138,7 @@ pub(crate) struct CountedRequest {
 }
 
 impl CountedRequest {
-    /// Has the flusher, which `wake` wakes, carry out a request, and waits for that, at most for `longest`.
+    /// Requests work from the flusher, which `wake` wakes, and waits until it is done, at most for `longest`.
     pub(crate) fn ask(&self, wake: &Wake, longest: Duration) {
         let request = self.wanted.fetch_add(1, Ordering::Release).wrapping_add(1);
         let start = sys::monotonic_ns();
@@ -273,7 +273,7 @@ impl Run {
         }
     }
 
-    /// Takes `records` that found no ring out of the count, since the file of a thread reports them.
+    /// Subtracts `records` from the count of those that found no ring, because a thread's file reports them.
     pub(crate) fn subtract_ringless(&self, records: u64) {
         self.ringless_records.subtract(records);
     }

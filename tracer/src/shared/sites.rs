@@ -34,7 +34,7 @@ const IN_TABLE: u64 = 5;
 /// The word of a site whose messages are formatted at the call, and which no thread may ask to capture.
 const NEVER_CAPTURED: u64 = 6;
 
-/// A call of `trace!`, and all that is known of it.
+/// The static description of a call of `trace!`, with its number and its switch.
 ///
 /// `word`, and who changes it:
 ///
@@ -49,7 +49,7 @@ const NEVER_CAPTURED: u64 = 6;
 ///                                           └──────────── IN_TABLE
 ///                                             call captures
 ///
-///   all ──► NEW, OFF: tracing is switched on anew, is switched off; by the thread that decides
+///   all ──► NEW, OFF: tracing is switched on again, is switched off; by the thread that decides
 /// ```
 ///
 /// Numbered: the signature of the arguments' types in the upper 30 bits, the kind of the clock in the next two, the
@@ -91,7 +91,7 @@ pub struct Site {
 /// The place of a call in the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The path of the module, and behind it the path of the source file. Each text of a site takes 40 bytes of the
+    /// The path of the module, and after it the path of the source file. Each text of a site takes 40 bytes of the
     /// program more than its letters.
     pub texts: &'static str,
     /// The number of bytes of the path of the module.
@@ -125,7 +125,7 @@ pub struct Call {
     /// The kind of the records.
     pub kind: SiteKind,
     /// Behind each other: the format string as it stands in the program, the format string that names the captured
-    /// values by their numbers, and the names of the captured values, each with a zero byte behind it.
+    /// values by their numbers, and the names of the captured values, each with a zero byte after it.
     pub texts: &'static str,
     /// The numbers of bytes of the two format strings.
     pub format_lens: [u32; 2],
@@ -220,7 +220,7 @@ impl Site {
         }
     }
 
-    /// Returns the site as one that was made at run time.
+    /// Returns the site in the form that sites made at run time have.
     pub(crate) fn made_of(mut self, dynamic: &'static Dynamic) -> Site {
         self.dynamic = Some(dynamic);
         self
@@ -232,7 +232,7 @@ impl Site {
         self.dynamic
     }
 
-    /// Returns whether the filter lets the site be on.
+    /// Returns whether the filter allows the records of the site.
     pub(crate) fn is_allowed(&self) -> bool {
         match self.dynamic {
             Some(dynamic) => is_allowed(dynamic.definition.filtered_by(), dynamic.definition.level),
@@ -426,7 +426,7 @@ pub(crate) fn allows_everything() -> bool {
     copies::joined().is_none() && filter().is_none()
 }
 
-/// Returns whether the filter lets records of this name and level be on.
+/// Returns whether the filter allows records of this name and level.
 pub(crate) fn is_allowed(name: &str, level: Level) -> bool {
     if let Some(owner) = copies::joined() {
         return owner.is_allowed(name, level as u8);
@@ -437,12 +437,12 @@ pub(crate) fn is_allowed(name: &str, level: Level) -> bool {
 /// The number of sites made at run time that are found without a lock. A power of two.
 const CACHE_ENTRIES: usize = 512;
 
-/// The sites made at run time that were met last, each at the place that its key gives. Release and Acquire: a thread
+/// The sites made at run time that were seen last, each at the place that its key gives. Release and Acquire: a thread
 /// that finds a site sees its contents. Sites are never freed, so one that is found late is good as well.
 static SITE_CACHE: [AtomicPtr<Site>; CACHE_ENTRIES] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE_ENTRIES];
 
-/// Returns the site that was made at run time with this key, if it is among those that were met last.
+/// Returns the site that was made at run time with this key, if it is among those that were seen last.
 #[inline(always)]
 pub(crate) fn met(key: u64) -> Option<&'static Site> {
     let met = SITE_CACHE[key as usize % CACHE_ENTRIES].load(Ordering::Acquire);
@@ -451,7 +451,7 @@ pub(crate) fn met(key: u64) -> Option<&'static Site> {
     (met.dynamic()?.key == key).then_some(met)
 }
 
-/// Makes [`met`] find a site from now on, in the place of another one.
+/// Puts a site into the cache of [`met`], where it replaces another one.
 pub(crate) fn cache_site(site: &'static Site) {
     if let Some(dynamic) = site.dynamic {
         let site = std::ptr::from_ref(site).cast_mut();
@@ -470,7 +470,7 @@ fn all() -> impl Iterator<Item = &'static Site> {
     })
 }
 
-/// Resets each site, so that it asks anew whether it is on, since tracing is switched on.
+/// Resets each site, so that its next call checks again whether it is on, because tracing was switched on.
 pub(crate) fn begin(filter: Option<Filter>) {
     let filter = filter.map_or(std::ptr::null_mut(), |filter| Box::leak(Box::new(filter)));
     FILTER.store(filter, Ordering::Release);
@@ -486,7 +486,7 @@ pub(crate) fn begin(filter: Option<Filter>) {
     }
 }
 
-/// Resets each site, so that it asks anew whether it is on, since tracing goes on in the same run.
+/// Resets each site, so that its next call checks again whether it is on, because tracing was resumed in the same run.
 pub(crate) fn go_on() {
     fence(Ordering::SeqCst);
     for site in all() {
@@ -504,7 +504,7 @@ pub(crate) fn in_site_table() -> Vec<sites::Site> {
     entries
 }
 
-/// Switches all sites off, since tracing is off.
+/// Switches all sites off, because tracing was switched off.
 pub(crate) fn end() {
     // See `first_use` for the other half.
     fence(Ordering::SeqCst);

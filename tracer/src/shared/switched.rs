@@ -15,7 +15,7 @@ static LISTENERS: Mutex<Vec<fn(bool)>> = Mutex::new(Vec::new());
 /// The number of switches not yet reported; the thread that raises it from 0 calls the listeners until it is 0 again.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls `switch_listener` with whether the process traces: now, and whenever that was switched or set anew afterwards.
+/// Calls `switch_listener` with whether the process traces: now, and whenever tracing is switched afterwards.
 pub fn on_switch(switch_listener: fn(bool)) {
     LISTENERS.lock().push(switch_listener);
     switch_listener(is_on());

@@ -47,7 +47,7 @@ pub(crate) struct ThreadRing {
     producer: *const Producer,
     /// Whether the ring's thread was ended by the process's exit, not before.
     ended_by_exit: AtomicBool,
-    /// The word that says which of the two, the thread and the flusher, is done with the ring.
+    /// The word in which the thread and the flusher each note that they no longer use the ring.
     pub detachment: Detachment,
 }
 
@@ -198,12 +198,13 @@ impl ThreadRing {
         }
     }
 
-    /// Returns why the ring's thread ended. That is known once the tenancy says that it did.
+    /// Returns the reason for which the ring's thread has ended. It is valid once the tenancy shows that the thread has
+    /// ended.
     pub(crate) fn end_reason(&self) -> EndReason {
         if self.ended_by_exit.load(Ordering::Relaxed) { EndReason::Exit } else { EndReason::Thread }
     }
 
-    /// Takes the ring away from its thread, which notices at its next record. For the flusher.
+    /// Closes the ring for its thread, which notices at its next record and takes another one. For the flusher.
     pub(crate) fn close(&self) {
         self.link.closed.store(true, Ordering::Release);
         // See [`Producer::was_closed`] for the other half of this handshake.

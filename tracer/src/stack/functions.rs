@@ -60,7 +60,7 @@ impl Functions {
         self.ranges.is_empty()
     }
 
-    /// Returns whether a frame, as walks write it, is one of these functions.
+    /// Returns whether a frame of a walk's result belongs to one of these functions.
     #[inline(always)]
     pub(crate) fn have(&self, frame: usize) -> bool {
         let place = frame.wrapping_sub(1);

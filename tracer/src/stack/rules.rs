@@ -101,7 +101,8 @@ const IS_BELOW: u64 = 1 << 61;
 const IS_SAVED: u64 = 1 << 60;
 
 impl Rule {
-    /// Returns the rule of the place before `pc`; `None` if that is not code, or its frame cannot be unwound.
+    /// Returns the rule to unwind the frame of the function that contains the instruction before `pc`; `None` if that
+    /// is not code, or if its frame cannot be unwound.
     #[inline(always)]
     pub(super) fn at(pc: usize) -> Option<Rule> {
         Rule::decode(code_at(pc))

@@ -4,7 +4,8 @@
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A place for a function. No lock and no `Once`: a forked child may find either taken for ever.
+/// A variable for a function pointer. It is neither a lock nor a `Once`, because a forked child may find those locked
+/// for ever.
 #[derive(Debug)]
 pub(super) struct Hook(AtomicPtr<()>);
 

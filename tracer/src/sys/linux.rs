@@ -95,8 +95,7 @@ pub(crate) fn page_wiped_on_fork() -> *mut u8 {
 
 /// Gives back a page of [`page_wiped_on_fork`].
 ///
-/// # Safety
-/// The page is no longer used.
+/// # Safety The page is no longer used.
 pub(crate) unsafe fn release_page(page: *mut u8) {
     stop_zeroing(page);
     // SAFETY: mapped by `page_wiped_on_fork` with this size; unused by the caller's promise.

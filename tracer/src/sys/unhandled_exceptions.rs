@@ -24,7 +24,7 @@ use windows_sys::Win32::System::Diagnostics::Debug::{
 /// An exception that was caught.
 #[derive(Debug)]
 pub(crate) struct FatalSignal {
-    /// The name of the signal that corresponds to it on other systems, `SIGSEGV`.
+    /// The name of the signal that corresponds to the exception on other systems, such as `SIGSEGV`.
     pub name: &'static str,
     /// The program counter, the stack pointer and the frame pointer of the interrupted function.
     pub registers: [usize; 4],

@@ -61,7 +61,7 @@ static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 /// The function that is called when a thread ends.
 static ON_THREAD_EXIT: Hook = Hook::new();
 
-/// Whether a new thread may begin only when the one that makes it has gone on.
+/// Whether a new thread may begin only after the thread that makes it has continued.
 pub(crate) const THREADS_BEGIN_LATE: bool = false;
 
 /// Returns whether no new thread begins before the calling one has gone on: never.

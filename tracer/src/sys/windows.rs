@@ -145,7 +145,7 @@ pub(crate) fn is_thread_alive(tid: u64) -> bool {
     }
 }
 
-/// Whether a new thread may begin only when the one that makes it has gone on. That is so if the maker has the
+/// Whether a new thread may begin only after the thread that makes it has continued. That is so if the maker has the
 /// loader's lock, as in functions that the system calls when it loads a library.
 pub(crate) const THREADS_BEGIN_LATE: bool = true;
 

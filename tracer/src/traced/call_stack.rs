@@ -119,7 +119,7 @@ thread_local! {
     };
 }
 
-/// Records that a function is entered, or holds that back, or leaves it out.
+/// Records the entry of a function, holds the record back until the call is long enough, or leaves it out.
 pub(super) fn enter(ticks: Ticks, address: u64, call_site: u64, is_named: bool) {
     let here = sys::stack_pointer();
     let is_listed = CALLS.with(|calls| {
@@ -135,8 +135,8 @@ pub(super) fn enter(ticks: Ticks, address: u64, call_site: u64, is_named: bool) 
     }
 }
 
-/// Records that the function whose entering has `address` is left, if that entering was recorded; 0: the one that was
-/// entered last. `is_named` returns whether to record that if the call is on no list.
+/// Records that a function is left, if its entry was recorded: the one that was entered with `address` or, if `address`
+/// is 0, the one that was entered last. `is_named` decides whether to record this for a call that is on no list.
 pub(super) fn leave(ticks: Ticks, address: u64, is_named: impl FnOnce() -> bool) {
     let here = sys::stack_pointer();
     let is_listed = CALLS.with(|calls| {

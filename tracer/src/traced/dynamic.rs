@@ -172,7 +172,8 @@ pub fn largest_level() -> Level {
     }
 }
 
-/// The site of a kind of spans.
+/// The static description of a kind of spans: the place in the program that opens them, with its name, level and
+/// fields.
 #[derive(Clone, Copy, Debug)]
 pub struct SpanSite(&'static Site);
 

@@ -67,7 +67,7 @@ fn read_system() -> Option<Ticks> {
     exclusion::once(clock::now)
 }
 
-/// Sets the way of the hooks for the run that begins. `shortest` is [`shortest`] of the same settings.
+/// Sets how hooks record in the run that begins. `shortest` is [`shortest`] of the same settings.
 pub(super) fn set(config: &Config, shortest: u64) {
     let named = chosen::set(config.functions.as_ref(), config.trigger.as_ref());
     call_stack::set(config.max_depth, shortest);
@@ -124,7 +124,8 @@ pub(super) fn enter_at(ticks: Ticks, address: u64, call_site: u64, names_of: Nam
     enter_with_mode(ticks, HOOK_MODE.load(Ordering::Relaxed), address, call_site, names_of);
 }
 
-/// Records that the function whose entering was recorded with `address` is left; 0: the one that was entered last.
+/// Records that a function is left: the one that was entered with `address` or, if `address` is 0, the one that was
+/// entered last.
 /// `inside` is an address in the function.
 #[inline(always)]
 pub fn leave(address: u64, inside: u64, names_of: NamesOf) {

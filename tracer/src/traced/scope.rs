@@ -30,7 +30,7 @@ pub struct Scope {
     _not_send: PhantomData<*const ()>,
 }
 
-/// The bit of [`Scope::leave`] for a scope that was entered while a panic was unwinding: its leaving is then not
+/// The bit of [`Scope::leave`] for a scope that was entered while a panic was unwinding: its exit is then not
 /// caused by that panic. No address of user space and no number of a site uses this bit.
 const IN_PANIC: u64 = 1 << 62;
 
@@ -55,7 +55,7 @@ impl Scope {
 }
 
 impl Scope {
-    /// Records that the function is left, after the records of `values`, which gets the ticks of the leaving.
+    /// Records that the function is left, after the records of `values`, which gets the ticks of the exit.
     #[inline(always)]
     pub fn leave_with(self, values: impl FnOnce(Ticks)) {
         let word = self.leave;
@@ -77,16 +77,16 @@ impl Drop for Scope {
     }
 }
 
-/// Whether the entering of a function also records its call site. Relaxed: it is a setting of the run, and orders no
+/// Whether the entry of a function also records its call site. Relaxed: it is a setting of the run, and orders no
 /// other memory.
 static CALL_SITES: AtomicBool = AtomicBool::new(false);
 
-/// Sets whether the enterings of the run that begins also record their call sites.
+/// Sets whether the entries of the run that begins also record their call sites.
 pub(super) fn set_call_sites(wanted: bool) {
     CALL_SITES.store(wanted, Ordering::Relaxed);
 }
 
-/// Returns whether the enterings of the run also record their call sites.
+/// Returns whether the entries of the run also record their call sites.
 #[inline(always)]
 pub(super) fn wants_call_sites() -> bool {
     CALL_SITES.load(Ordering::Relaxed)
@@ -113,7 +113,7 @@ pub(super) fn mark_panic(leave: u64) -> u64 {
     if std::thread::panicking() { leave | IN_PANIC } else { leave }
 }
 
-/// Returns word 0 of the record of leaving, which says whether a panic unwinds the stack.
+/// Returns word 0 of the exit record, which shows whether a panic unwinds the stack.
 #[inline(always)]
 pub(super) fn left(word: u64) -> u64 {
     if std::thread::panicking() && word & IN_PANIC == 0 { unwinding(word) } else { word & !IN_PANIC }

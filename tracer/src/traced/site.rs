@@ -35,7 +35,7 @@ impl Site {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the site's arguments are wanted.
+    /// Returns whether the site is on, so that its arguments have to be recorded.
     #[inline(always)]
     #[must_use]
     pub fn is_on(&'static self, word: u64) -> bool {

@@ -40,7 +40,7 @@ const CALL_SITE: usize = 2;
 
 /// Records the call site of the function that has just been entered at `ticks`: its own place and that of the call,
 /// as a call stack that is cut off. The caller is the tracer's function that the entered function has called to
-/// record its entering; it must not be inlined. Nothing is recorded if the walk does not go that far.
+/// record its entry; it must not be inlined. Nothing is recorded if the walk does not go that far.
 #[cold]
 #[inline(never)]
 pub(super) fn record_call_site(ticks: Ticks) {

@@ -149,7 +149,7 @@ pub(crate) fn expects_every_function() -> bool {
 }
 
 impl Config {
-    /// Returns the settings to which a program adds its own.
+    /// Returns the default settings, which a program may change.
     pub(crate) fn of_program() -> Config {
         let mut config = Config::default();
         read_format(variables::DEFAULT_FORMAT, &mut config.format);

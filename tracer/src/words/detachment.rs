@@ -10,7 +10,7 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 const THREAD_DETACHED: u32 = 1;
 const FLUSHER_DETACHED: u32 = 2;
 
-/// A word that says which of the two, the thread and the flusher, is done with a ring.
+/// A word in which a ring's thread and the flusher each note that they no longer use the ring.
 ///
 /// ```text
 ///           the thread leaves                  the flusher lends it again
@@ -33,19 +33,21 @@ impl Detachment {
         Detachment(AtomicU32::new(0))
     }
 
-    /// Notes that the thread is done with the ring. Returns true if the flusher is, too: then the caller frees it.
+    /// Notes that the thread no longer uses the ring. Returns true if the flusher does not use it either: then the
+    /// caller frees it.
     #[must_use]
     pub(crate) fn detach_thread(&self) -> bool {
         self.0.fetch_or(THREAD_DETACHED, Ordering::AcqRel) & FLUSHER_DETACHED != 0
     }
 
-    /// Notes that the flusher is done with the ring. Returns true if its thread is, too: then the caller frees it.
+    /// Notes that the flusher no longer uses the ring. Returns true if its thread does not use it either: then the
+    /// caller frees it.
     #[must_use]
     pub(crate) fn detach_flusher(&self) -> bool {
         self.0.fetch_or(FLUSHER_DETACHED, Ordering::AcqRel) & THREAD_DETACHED != 0
     }
 
-    /// Returns whether the thread is done with the ring. For the flusher.
+    /// Returns whether the thread no longer uses the ring. For the flusher.
     pub(crate) fn is_thread_detached(&self) -> bool {
         self.0.load(Ordering::Acquire) & THREAD_DETACHED != 0
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicPtr, Ordering};
 
-/// A pool of places for `N` things. A thread that takes one out has it alone.
+/// A lock-free pool of up to `N` references. A thread that takes one has it for itself alone.
 ///
 /// ```text
 ///         put: compare_exchange, Release          take: compare_exchange, Acquire
@@ -26,7 +26,7 @@ impl<T, const N: usize> ReadyPool<T, N> {
         ReadyPool(std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())))
     }
 
-    /// Takes a thing out, and returns the number of things left, too. Async-signal-safe.
+    /// Takes a reference, if there is one; also returns the number of those left. Async-signal-safe.
     pub(crate) fn take(&self) -> Option<(&'static T, usize)> {
         let mut taken = None;
         let mut left = 0;
@@ -47,7 +47,7 @@ impl<T, const N: usize> ReadyPool<T, N> {
         taken.map(|thing| (unsafe { &*thing }, left))
     }
 
-    /// Puts a thing in. Returns false if all places are full.
+    /// Adds a reference. Returns false if the pool is full.
     pub(crate) fn put(&self, thing: &'static T) -> bool {
         let thing = ptr::from_ref(thing).cast_mut();
         self.0.iter().any(|place| {
@@ -55,7 +55,7 @@ impl<T, const N: usize> ReadyPool<T, N> {
         })
     }
 
-    /// Returns the number of things in the pool.
+    /// Returns the number of references in the pool.
     pub(crate) fn count(&self) -> usize {
         self.0.iter().filter(|place| !place.load(Ordering::Relaxed).is_null()).count()
     }

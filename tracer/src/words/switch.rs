@@ -89,7 +89,7 @@ pub(crate) enum TracingState {
 pub(crate) struct Seen(u64);
 
 impl Seen {
-    /// Returns the meaning of the word for the process with the id that `pid` returns; `pid` is called only if the id
+    /// Returns the meaning of the word for this process, whose id `pid` returns; `pid` is called only if the id
     /// matters.
     pub(crate) fn stand(self, pid: impl FnOnce() -> u32) -> TracingState {
         match self.0 & STATE {
@@ -147,19 +147,21 @@ impl SwitchWord {
         self.step(seen.0, deciding).then_some(Attempt(deciding))
     }
 
-    /// Shows that the decider, which has to wait, lives: the attempt gets another number. Returns false if it was
-    /// overtaken.
+    /// Shows that the decider, which has to wait, lives: the attempt gets another number. Returns false if another
+    /// thread has taken the decision over.
     pub(crate) fn renew(&self, attempt: &mut Attempt) -> bool {
         let renewed = self.begin(Seen(attempt.0), (attempt.0 >> PID_SHIFT) as u32);
         renewed.map(|renewed| *attempt = renewed).is_some()
     }
 
-    /// Decides with no, unless the attempt was overtaken.
+    /// Ends the decision with the answer that the process does not trace. Returns false if another thread has taken the
+    /// decision over.
     pub(crate) fn end_off(&self, attempt: Attempt) -> bool {
         self.step(attempt.0, OFF)
     }
 
-    /// Decides with yes, with the existing run, which may be paused, unless the attempt was overtaken.
+    /// Ends the decision with the answer that the process traces, in the existing run, which may be paused. Returns
+    /// false if another thread has taken the decision over.
     pub(crate) fn end_on(&self, attempt: Attempt, paused: bool) -> bool {
         self.step(attempt.0, if paused { PAUSED } else { ON })
     }
@@ -182,7 +184,7 @@ impl SwitchWord {
         self.step(ON, PAUSED)
     }
 
-    /// Lets tracing go on. Returns false if it was not paused.
+    /// Resumes tracing. Returns false if it was not paused.
     pub(crate) fn go_on(&self) -> bool {
         self.step(PAUSED, ON)
     }

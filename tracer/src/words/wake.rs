@@ -29,7 +29,7 @@ const ASLEEP: u32 = 2;
 /// The sleeper was woken, or must not fall asleep.
 const WOKEN: u32 = 1;
 
-/// A flag that one thread sleeps on.
+/// A flag on which one thread can sleep until another sets it.
 ///
 /// ```text
 ///            sleep() begins (swap, Acquire)

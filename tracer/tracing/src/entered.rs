@@ -13,7 +13,7 @@ pub(crate) struct Entered {
     pub(crate) called: u64,
     /// The span.
     pub(crate) span: RecordedSpan,
-    /// The data for leaving the span; `None` if the entering was not recorded.
+    /// The data for leaving the span; `None` if the entry was not recorded.
     pub(crate) entered: Option<EnteredSpan>,
 }
 
@@ -22,7 +22,7 @@ thread_local! {
 }
 
 /// Records that the calling thread enters a span. If the thread's storage is gone, as in a destructor of another
-/// thread-local variable, nothing is recorded: the leaving could not be recorded either.
+/// thread-local variable, nothing is recorded: the exit could not be recorded either.
 #[inline]
 pub(crate) fn enter(called: u64, span: RecordedSpan) {
     let _ = ENTERED.try_with(|all| {

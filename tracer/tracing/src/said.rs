@@ -14,7 +14,7 @@ use crate::logged;
 /// The name of the field that has the text of an event.
 const MESSAGE: &str = "message";
 
-/// The subject of a message; a part of the number of its place.
+/// The subject of a message about a span; it is a part of the number of the message's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageSubject {
     Event,
@@ -206,7 +206,7 @@ pub(crate) fn new_span(attributes: &span::Attributes<'_>, id: u64, parent: Optio
     });
 }
 
-/// Records values of fields of a span that became known later.
+/// Records the values of fields that a span got after its creation.
 pub(crate) fn recorded(record: &span::Record<'_>, metadata: &'static Metadata<'static>, id: u64) {
     let mut values = Values::new();
     values.u64(SPAN, id);

@@ -43,7 +43,7 @@ static BY_CALLSITE: OnceLock<Mutex<Kinds>> = OnceLock::new();
 const CACHE_ENTRIES: usize = 256;
 
 thread_local! {
-    /// The kinds that the thread has met, by the addresses of their callsites.
+    /// The kinds that the thread has seen, by the addresses of their callsites.
     static KIND_CACHE: [Cell<(usize, Option<&'static SpanKind>)>; CACHE_ENTRIES] = const { [const { Cell::new((0, None)) }; CACHE_ENTRIES] };
 }
 

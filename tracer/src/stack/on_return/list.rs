@@ -89,7 +89,7 @@ pub(super) fn release() {
 }
 
 impl Slots {
-    /// Returns whether the thread's end has come.
+    /// Returns whether the thread is ending.
     pub(super) fn is_over(&self) -> bool {
         self.is_over.get()
     }
@@ -99,7 +99,7 @@ impl Slots {
         self.innermost.get()
     }
 
-    /// Returns whether the function of a slot is awaited.
+    /// Returns whether the slot is on the list: whether the return of its function is awaited.
     pub(super) fn has(&self, number: u32) -> bool {
         let mut at = self.innermost.get();
         while at != 0 && at != number {

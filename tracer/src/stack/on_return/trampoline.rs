@@ -199,7 +199,8 @@ unsafe extern "C" {
 /// free slots are handed over by [`FREE`].
 #[repr(C)]
 pub(super) struct Slot {
-    /// The original return address of the function. Unwinders read it, at its place.
+    /// The original return address of the function, which the address of the trampoline has replaced. Unwinders read it
+    /// here.
     pub(super) caller: AtomicUsize,
     /// The place of the function's return address on the stack.
     pub(super) place: AtomicUsize,
@@ -227,7 +228,7 @@ pub(super) enum Awaited {
 }
 
 impl Slot {
-    /// Takes out the action.
+    /// Removes and returns the action at the end of the function.
     pub(super) fn take_awaited(&self) -> Awaited {
         let awaited = self.awaited.swap(ptr::null_mut(), Ordering::Relaxed);
         if awaited.is_null() {
@@ -240,7 +241,7 @@ impl Slot {
         }
     }
 
-    /// Puts in the action; the slot had none.
+    /// Sets the action at the end of the function. The slot must have none.
     pub(super) fn set_awaited(&self, awaited: Awaited) {
         let word = match awaited {
             Awaited::Nothing => ptr::null_mut(),
@@ -309,7 +310,7 @@ pub(super) fn take() -> Option<u32> {
     FIRST_UNUSED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
 }
 
-/// Gives a slot back that no frame refers to any more.
+/// Returns a slot to the free ones, after the last frame that refers to it has ended.
 pub(super) fn give_back(number: u32) {
     let mut free = FREE.load(Ordering::Relaxed);
     loop {

@@ -74,7 +74,7 @@ fn the_program_runs_normally_if_no_directory_is_writable() {
     assert_eq!(traced.output.status.code(), Some(3), "its own status: {}", traced.said());
     assert!(traced.files.is_empty());
     let said = traced.stderr();
-    let errors: Vec<&str> = said.lines().filter(|line| line.contains("tried again")).collect();
+    let errors: Vec<&str> = said.lines().filter(|line| line.contains("tries again")).collect();
     assert_eq!(errors.len(), 1, "said once: {said}");
     assert!(!traced.left_in_runtime().is_empty(), "the records wait for a recovery");
 }

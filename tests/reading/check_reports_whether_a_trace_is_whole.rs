@@ -134,7 +134,7 @@ fn check_notices_a_file_truncated_anywhere() {
         (whole.len() - 4, "no '# end' line"),
         (line(lines - 1), "no '# end' line"),
         (line(10), "no '# end' line"),
-        (line(10) + 5, "5 bytes are not a line"),
+        (line(10) + 5, "5 bytes are damaged"),
         (line(10) + 40, "no line end"),
         (0, "is empty"),
     ] {
@@ -172,8 +172,8 @@ fn check_notices_an_edited_file() {
         .not_whole(&[" are not a line", &format!("{says}299")]);
     edit(&|lines| lines[at] = lines[at].replace(" : ", " | ")).not_whole(&[&format!("{says}299")]);
     edit(&|lines| lines[last] = lines[last].replace("records=300", "records=30"))
-        .not_whole(&["says 30 records"]);
-    edit(&|lines| lines[last] = lines[last].replace("lost=0", "lost=2")).not_whole(&["and 2 lost, but"]);
+        .not_whole(&["counts 30 records"]);
+    edit(&|lines| lines[last] = lines[last].replace("lost=0", "lost=2")).not_whole(&["and 2 lost ones, but"]);
     edit(&|lines| lines.push(lines[at].clone())).not_whole(&["no '# end' line", "ticks go back"]);
     let verdict = edit(&|lines| lines.swap(at, at + 1));
     assert!(verdict.not_whole(&["ticks go back"]).ends_with(", not in order"), "{}", verdict.out);

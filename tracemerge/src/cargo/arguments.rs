@@ -206,10 +206,11 @@ mod tests {
             ["run", "--exclude", "app::net::*,Map<K, V>::get", "--include=app::*", "--include", "parse*"];
         assert_eq!(build(&words).functions(), "app::*,parse*,-app::net::*,-Map<K, V>::get");
         assert_eq!(build(&["run"]).functions(), "");
+        let expected = "expected the path of a function, such as app::parser::*";
         assert!(
-            of(&["run", "--include", "-x"]).unwrap_err().contains("--include needs the path of a function")
+            of(&["run", "--include", "-x"]).unwrap_err().contains(&format!("--include \"-x\": {expected}"))
         );
-        assert!(of(&["run", "--exclude="]).unwrap_err().contains("--exclude needs the path of a function"));
+        assert!(of(&["run", "--exclude="]).unwrap_err().contains(&format!("--exclude \"\": {expected}")));
     }
 
     #[test]

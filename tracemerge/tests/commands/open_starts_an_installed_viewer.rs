@@ -91,7 +91,7 @@ fn the_message_says_how_to_proceed_if_no_viewer_can_be_started() {
     assert!(opened.err.contains("TRACEMERGE_OPEN=\"svg:x\" names no format"), "{}", opened.err);
     let (opened, called) = open(&place, Some("text:true"), &["-o", "-", "app"]);
     assert_eq!((opened.status, called), (Some(2), None));
-    assert!(opened.err.contains("name one with -o FILE"), "{}", opened.err);
+    assert!(opened.err.contains("name a file with -o FILE"), "{}", opened.err);
     // Nothing is started for traces that do not exist.
     install(&place, "lnav", 0);
     let (opened, called) = open(&place, None, &["nobody"]);

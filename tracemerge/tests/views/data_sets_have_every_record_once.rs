@@ -812,7 +812,7 @@ fn a_directory_with_other_files_is_no_set() {
     assert!(ran.err.contains("other files ('precious'), not a data set"), "{}", ran.err);
     let ran = place.merge(["dataset", "add", "--machine", "../x", "other", "app"]);
     assert_eq!(ran.status, Some(2));
-    assert!(ran.err.contains("no name of a machine"), "{}", ran.err);
+    assert!(ran.err.contains("not a name for a machine"), "{}", ran.err);
     assert_eq!(place.names(), ["app.trace.9", "set"]);
 }
 

@@ -195,7 +195,7 @@ fn filters_and_times_take_what_the_options_of_show_take() {
     shown.keys("G");
     assert_eq!(shown.numbers().last(), Some(&995));
     shown.keys("Tnobody\n");
-    assert!(shown.screen()[23].contains("no such thread"), "{:?}", shown.screen()[23]);
+    assert!(shown.screen()[23].contains("no thread or process fits"), "{:?}", shown.screen()[23]);
     assert_eq!(shown.numbers().last(), Some(&995));
     shown.keys("\\g");
     assert_eq!(shown.numbers()[..3], [0, 1, 2]);
@@ -204,7 +204,7 @@ fn filters_and_times_take_what_the_options_of_show_take() {
     shown.keys("]G");
     assert_eq!(shown.numbers().last(), Some(&499));
     shown.keys("&nothing\n");
-    assert!(shown.screen()[0].contains("no records"), "{:?}", shown.screen());
+    assert!(shown.screen()[0].contains("no record fits"), "{:?}", shown.screen());
 }
 
 #[test]

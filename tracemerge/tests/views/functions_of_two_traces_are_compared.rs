@@ -103,7 +103,7 @@ calls A   B   self A        B  median A   noise        B   noise   change  beyon
       2   0   100 ns        -     50 ns       -        -       -        -  only in A     app::old
       0   1        -    70 ns         -       -    70 ns       -        -  only in B     app::new
       3   3   300 ns   600 ns    100 ns       -   200 ns       -   +100 %  -             app::rare
-      1   1   320 ns   310 ns   13.8 us       -  23.0 us       -  +66.7 %  -             app::main
+      1   1   320 ns   310 ns   13.9 us       -  23.1 us       -  +66.4 %  -             app::main
      10  10  1.45 us  1.65 us    140 ns  28.6 %   160 ns  25.0 %  +14.3 %  no            app::noisy
      33  32  13.9 us  23.1 us                                                            all functions
 ";

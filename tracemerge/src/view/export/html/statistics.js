@@ -17,8 +17,9 @@ function leastOf(number) {
   return (number - power * 128) * 2 ** power;
 }
 
-/// Returns the durations that these percentages of a list do not exceed, each as the least one of its class.
-function percentiles(times, percentages) {
+/// Returns the durations that these percentages of a list do not exceed, each as the least one of its class or, if
+/// that is greater, `least`, which is the least one of all.
+function percentiles(times, least, percentages) {
   const counts = new Uint32Array(CLASSES);
   for (const time of times) counts[classOf(time)]++;
   let number = 0,
@@ -26,7 +27,7 @@ function percentiles(times, percentages) {
   return percentages.map(percent => {
     const rank = Math.max(1, Math.ceil((times.length * percent) / 100));
     while (sum < rank) sum += counts[++number];
-    return leastOf(number);
+    return Math.max(least, leastOf(number));
   });
 }
 
@@ -203,7 +204,7 @@ function statistics(lanes, from, until) {
     row.average = Math.floor(row.sum / row.calls);
     row.min = own.reduce((least, time) => Math.min(least, time), Infinity);
     row.max = own.reduce((most, time) => Math.max(most, time), 0);
-    [row.p50, row.p99] = percentiles(own, [50, 99]);
+    [row.p50, row.p99] = percentiles(own, row.min, [50, 99]);
     row.name = functionName(row.entry);
     row.place = trace.dictionary[row.entry].about[0] ?? "";
   }

@@ -19,10 +19,10 @@ pub fn judge(line: &[String], ran: &Ran, text: Option<u64>) -> Vec<String> {
         wrong.push(format!("its status is {:?}", ran.status));
     }
     let err = String::from_utf8_lossy(&ran.err);
-    if ["panicked at ", "has overflowed its stack", "memory allocation of "]
-        .iter()
-        .any(|text| err.contains(text))
-    {
+    // A message of the command may quote the trace.
+    let mut lines = err.lines().filter(|line| !line.starts_with("tracemerge: "));
+    let of_runtime = ["panicked at ", "has overflowed its stack", "memory allocation of "];
+    if lines.any(|line| of_runtime.iter().any(|text| line.contains(text))) {
         wrong.push("it has panicked".to_owned());
     }
     if ran.err.iter().any(|byte| is_control(*byte)) {

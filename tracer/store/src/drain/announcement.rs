@@ -57,10 +57,12 @@ impl Announcement {
 /// Appends a line to a list of this user, which is made if it does not exist.
 fn append(list: &Path, line: &[u8]) -> Option<()> {
     let mut file = sys::open_to_append(list).ok()?;
-    if file.metadata().is_ok_and(|found| found.len() > MAX_LIST_BYTES as u64) {
+    if file.metadata().ok()?.len() > MAX_LIST_BYTES as u64 {
         let _ = shorten(list);
     }
-    file.write_all(line).ok()
+    // A write beyond this limit would kill a process that does not block the signal.
+    let length = file.metadata().ok()?.len() + line.len() as u64;
+    (length <= sys::file_size_limit()).then(|| file.write_all(line).ok())?
 }
 
 /// Drops the older half of a list that has become too long. Lines that another run appends meanwhile may be lost,

@@ -9,7 +9,9 @@ use trace_format::meta::Meta;
 
 use crate::find::app::{App, without_merged_suffix};
 use crate::find::choose::{Choice, Chosen};
-use crate::find::{Found, find_traces_of_all, threads};
+#[cfg(feature = "tui")]
+use crate::find::find_traces_of_all;
+use crate::find::{Found, find_part_of_all, threads};
 use crate::input::inputs::Inputs;
 use crate::input::site_catalog::SiteCatalog;
 #[cfg(any(feature = "tui", feature = "parquet"))]
@@ -69,7 +71,7 @@ pub(crate) fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
         messages.show_details();
     }
     let Found { chosen, inputs: input_ids, completeness, merged_path, .. } =
-        find_traces_of_all(job.apps, job.choice, messages)?;
+        find_part_of_all(job.apps, job.choice, &job.request.part(), messages)?;
     completeness.report_to_user(false, messages);
     let is_merge = matches!(destination, Destination::Merged);
     let is_view = view.is_asked_for() || !is_merge;

@@ -23,6 +23,7 @@ pub(crate) mod marks;
 pub(crate) mod named_places;
 pub(crate) mod newest;
 pub(crate) mod owners;
+pub(crate) mod part;
 pub(crate) mod rings;
 pub(crate) mod search;
 #[cfg(feature = "parquet")]
@@ -46,6 +47,7 @@ use crate::find::dead_runs::{causes, is_of, recover_own};
 use crate::find::header::{HeaderRefusal, Trace, read_all, read_own};
 use crate::find::named_places::Places;
 use crate::find::owners::{Owners, of_users, recorded};
+use crate::find::part::Part;
 use crate::find::search::{Search, search};
 use crate::find::strangers::RunsOfOtherUsers;
 use crate::os::environment::trace_directory;
@@ -105,16 +107,16 @@ pub(crate) struct Found {
 /// # Errors
 /// If no traces are found.
 pub(crate) fn find_traces(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
-    let found = find_traces_of(app, choice, messages)?;
+    let found = find_traces_of(app, choice, &Part::default(), messages)?;
     report_clocks(&found.chosen, messages);
     Ok(found)
 }
 
 /// Finds traces as [`find_traces`] does, but compares no clocks.
-fn find_traces_of(app: &App, choice: Choice, messages: &mut Messages) -> Result<Found, Error> {
+fn find_traces_of(app: &App, choice: Choice, part: &Part, messages: &mut Messages) -> Result<Found, Error> {
     let choice = if app.is_directory() { Choice::All } else { choice };
     if app.is_data_set() {
-        return find_in_data_set(app, messages);
+        return find_in_data_set(app, part, messages);
     }
     // This comes first: records that are traced from here on may be missing in the merge.
     let mut runs = rings::runs(|manifest| match choice {
@@ -179,8 +181,8 @@ fn without_other_programs(app: &App, traces: Vec<Trace>, messages: &Messages) ->
 
 /// Finds the runs of a data set, which has no files of living runs.
 #[cfg(feature = "parquet")]
-fn find_in_data_set(app: &App, messages: &mut Messages) -> Result<Found, Error> {
-    let traces = data_set::traces(&app.given, messages)?;
+fn find_in_data_set(app: &App, part: &Part, messages: &mut Messages) -> Result<Found, Error> {
+    let traces = data_set::traces(&app.given, part, messages)?;
     let chosen = choose_runs(traces, Choice::All, &Owners::of(app), recorded);
     if chosen.boots.is_empty() {
         return Err(Error::plain(format!(
@@ -196,7 +198,7 @@ fn find_in_data_set(app: &App, messages: &mut Messages) -> Result<Found, Error> 
 
 /// Returns the error that this command reads no data sets.
 #[cfg(not(feature = "parquet"))]
-fn find_in_data_set(app: &App, _messages: &mut Messages) -> Result<Found, Error> {
+fn find_in_data_set(app: &App, _part: &Part, _messages: &mut Messages) -> Result<Found, Error> {
     let given = shown(&app.given);
     Err(Error::plain(format!(
         "cannot read the data set {given}, because this tracemerge was built without parquet; to build it with \
@@ -278,14 +280,30 @@ pub(crate) fn find_traces_of_all(
     choice: Choice,
     messages: &mut Messages,
 ) -> Result<Found, Error> {
+    find_part_of_all(apps, choice, &Part::default(), messages)
+}
+
+/// Finds the traces of several applications as [`find_traces_of_all`] does. Those of data sets may lack lines that are not
+/// in `part`.
+///
+/// # Errors
+/// If no traces are found.
+pub(crate) fn find_part_of_all(
+    apps: &[App],
+    choice: Choice,
+    part: &Part,
+    messages: &mut Messages,
+) -> Result<Found, Error> {
     if let [app] = apps {
-        return find_traces(app, choice, messages);
+        let found = find_traces_of(app, choice, part, messages)?;
+        report_clocks(&found.chosen, messages);
+        return Ok(found);
     }
     let (mut inputs, mut completeness) = (HashSet::new(), Completeness::default());
     let (mut chosen, mut recovered, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     let mut merged_path = None;
     for app in apps {
-        match find_traces_of(app, choice, messages) {
+        match find_traces_of(app, choice, part, messages) {
             Ok(found) => {
                 merged_path.get_or_insert(found.merged_path);
                 inputs.extend(found.inputs);

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::find::part::Part;
 use crate::input::sync::SyncPatterns;
 use crate::output::target::Target;
 use crate::symbols::Settings;
@@ -87,6 +88,19 @@ impl Request {
     #[must_use]
     pub(crate) fn puts_names_into_lines(&self) -> bool {
         self.names_in_lines && self.layout.has_lines_of_traces()
+    }
+
+    /// Returns the part of the traces that is wanted, as far as it is known before they are found. Messages that put
+    /// machines in order may be anywhere.
+    #[must_use]
+    pub(crate) fn part(&self) -> Part {
+        if !self.sync.is_empty() || !self.with.is_empty() {
+            return Part::default();
+        }
+        let View { thread, process, since, until, .. } = &self.view;
+        let threads: Option<Vec<u64>> = thread.iter().map(ThreadSelector::id).collect();
+        let (since, until, processes) = (*since, *until, process.clone());
+        Part { since, until, processes, threads: threads.unwrap_or_default() }
     }
 
     /// Returns the type of the output's content, with or without colours.

@@ -70,6 +70,12 @@ impl FromStr for ThreadSelector {
 }
 
 impl ThreadSelector {
+    /// Returns the id, if the text is one.
+    #[must_use]
+    pub(crate) fn id(&self) -> Option<u64> {
+        self.id
+    }
+
     /// Returns the reason why the text can only be a label.
     #[must_use]
     pub(crate) fn no_pattern(&self) -> Option<&str> {

@@ -136,3 +136,100 @@ fn a_damaged_file_of_a_set_is_named() {
         assert!(!ran.err.contains("panicked"), "{at}: {}", ran.err);
     }
 }
+
+/// The nanoseconds from one record of [`long_traces`] to the next.
+const STEP: u64 = 2_000_000;
+
+/// Returns the traces of two processes of ten minutes, and a set of them with several row groups: calls and messages, with
+/// spans in which others are, or without.
+fn long_traces(with_spans: bool) -> Place {
+    let place = Place::new();
+    for (pid, tid, records) in [(5, 5, 200_000), (5, 9, 100_000), (6, 26, 3_000)] {
+        let of_run = Run { clock: ClockKind::System, ticks: Ticks(0), ..run(pid, 0) };
+        let mut text = String::from_utf8(header(&of_run, tid)).unwrap();
+        let mut put = |ticks: u64, rest: &str| text.push_str(&format!("{ticks:016x}-{tid:08} {rest}\n"));
+        let outer = if with_spans { "span=7 app::main" } else { "app::main" };
+        put(STEP, &format!("> {outer} at src/main.rs:7"));
+        for number in 1..records {
+            let ticks = number * (300_000 / records) * STEP + tid;
+            match number % 4 {
+                0 => put(ticks, &format!(": message {number}")),
+                1 if with_spans && number % 1000 == 1 => put(ticks, "> span=9 app::work at src/main.rs:9"),
+                1 => put(ticks, "> app::work at src/main.rs:9"),
+                2 => put(ticks, &format!(": inside {number}")),
+                _ if with_spans && number % 1000 == 3 => put(ticks, "< span=9 app::work at src/main.rs:9"),
+                _ => put(ticks, "< app::work at src/main.rs:9"),
+            }
+        }
+        place.write(format!("app.trace.{tid}"), text);
+    }
+    let ran = place.merge(["dataset", "add", "--machine", "m-1", "set", "app"]);
+    assert!(ran.status < Some(2), "{}", ran.err);
+    place
+}
+
+/// Selections of parts of [`long_traces`].
+const PARTS: [&[&str]; 8] = [
+    &["--until", "1s"],
+    &["--since", "300s", "--until", "301s"],
+    &["--since", "-2s"],
+    &["--since", "2026-11-20T15:16:02Z", "--until", "2026-11-20T15:16:04Z"],
+    &["--since", "@120000000000", "--until", "@121000000000"],
+    &["--since", "900s"],
+    &["--process", "6"],
+    &["--thread", "9", "--since", "200s", "--until", "201s"],
+];
+
+#[test]
+fn a_part_of_a_set_is_that_of_its_traces() {
+    for with_spans in [false, true] {
+        let place = long_traces(with_spans);
+        for (number, part) in PARTS.iter().enumerate() {
+            let mut views = vec![&["-o", "-"][..]];
+            if number % 3 == 1 {
+                views.extend([&["report"][..], &["spans"], &["stats"]]);
+            }
+            for view in views {
+                let of = |source: &[&str]| {
+                    let ran = place.merge([view, part, source].concat());
+                    (ran.status, String::from_utf8(ran.out).unwrap(), ran.err.replace("'set'", "'app'"))
+                };
+                let (of_set, of_traces) = (of(&["set"]), of(&["--all-runs", "app"]));
+                assert_eq!(of_set, of_traces, "{view:?} {part:?} {with_spans}");
+            }
+        }
+    }
+}
+
+#[test]
+fn row_groups_without_the_wanted_part_are_not_read() {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let place = long_traces(false);
+    let shown = |part: &[&str], source: &[&str]| {
+        let ran = place.merge([&["-o", "-"], part, source].concat());
+        (ran.status, ran.out, ran.err)
+    };
+    let folder = place.path("set/records/day=2026-11-20/machine=m-1");
+    let path = folder.join("00000050-5-0.parquet");
+    let mut bytes = fs::read(&path).unwrap();
+    let reader = SerializedFileReader::new(fs::File::open(&path).unwrap()).unwrap();
+    let groups = reader.metadata().row_groups();
+    assert_eq!(groups.len(), 3);
+    // Dictionaries show that the group has only calls and messages, and whose.
+    let is_read = |name: &str| ["kind", "thread"].contains(&name);
+    for column in groups[1].columns().iter().filter(|column| !is_read(column.column_descr().name())) {
+        let (start, length) = column.byte_range();
+        bytes[start as usize..][..length as usize].fill(0xff);
+    }
+    fs::write(&path, bytes).unwrap();
+    for part in [&["--until", "1s"][..], &["--since", "-2s"], &["--process", "6"], &["--thread", "26"]] {
+        let (status, out, err) = shown(part, &["set"]);
+        assert!(status < Some(2), "{part:?} {err}");
+        assert_eq!(out, shown(part, &["--all-runs", "app"]).1, "{part:?}");
+    }
+    for part in [&[][..], &["--since", "300s", "--until", "301s"], &["--thread", "9"]] {
+        let (status, _, err) = shown(part, &["set"]);
+        assert_eq!(status, Some(2), "{part:?}");
+        assert!(err.contains("00000050-5-0.parquet"), "{part:?} {err}");
+    }
+}

@@ -8,7 +8,7 @@ use crate::shell::Shell;
 
 /// With this compiler. Others make other code, so with them, the sizes are shown and not compared.
 const COMPILER: [&str; 2] = ["release: 1.95.", "host: x86_64-unknown-linux-gnu"];
-// Each bound is the size that was reached and 6 KB (of a call: 12 bytes). Lower it if a change makes the library smaller.
+// Each bound is the size that was reached and a little more. Lower it if a change makes the library smaller.
 const RELEASE_BYTES_AT_MOST: u64 = 808_000;
 const LTO_BYTES_AT_MOST: u64 = 729_500;
 const CALL_BYTES_AT_MOST: u64 = 480;

@@ -22,7 +22,7 @@ use crate::sites::Site;
 const TID: u64 = 320;
 /// The length in bytes of a block of the rings in these tests.
 const RING_BLOCK: u64 = 1 << 17;
-/// The number behind that of the last site. Miri, which takes a thousand times as long, has fewer and smaller records.
+/// The number after that of the last site. Under Miri, which is slow, there are fewer and smaller records.
 const SITES: u32 = if cfg!(miri) { 16 } else { 200 };
 
 fn site(id: u32) -> Site {

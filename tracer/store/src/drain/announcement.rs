@@ -60,9 +60,12 @@ fn append(list: &Path, line: &[u8]) -> Option<()> {
     if file.metadata().ok()?.len() > MAX_LIST_BYTES as u64 {
         let _ = shorten(list);
     }
-    // A write beyond this limit would kill a process that does not block the signal.
+    // A write beyond the limit would end a process that does not block the signal.
     let length = file.metadata().ok()?.len() + line.len() as u64;
-    (length <= sys::file_size_limit()).then(|| file.write_all(line).ok())?
+    if length > sys::file_size_limit() {
+        return None;
+    }
+    file.write_all(line).ok()
 }
 
 /// Drops the older half of a list that has become too long. Lines that another run appends meanwhile may be lost,
@@ -72,6 +75,9 @@ fn shorten(list: &Path) -> io::Result<()> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     let newer = newer_half(&bytes);
+    if newer.len() as u64 > sys::file_size_limit() {
+        return Ok(());
+    }
     file.rewind()?;
     file.write_all(newer)?;
     file.set_len(newer.len() as u64)
@@ -119,5 +125,32 @@ mod tests {
         std::fs::set_permissions(&victim, PermissionsExt::from_mode(0o755)).unwrap();
         std::fs::remove_file(victim.join("app.trace.places")).unwrap();
         assert_eq!(announced(&victim, &victim), [] as [OsString; 0]);
+    }
+
+    #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "an emulator does not start what the shell starts")]
+    fn a_list_longer_than_the_limit_of_file_sizes_stays_and_ends_no_process() {
+        const NAME: &str = "drain::announcement::tests::a_list_longer_than_the_limit_of_file_sizes_stays_and_ends_no_process";
+        const DIRECTORY: &str = "DIRECTORY_OF_THIS_TEST";
+        // The test starts itself again with the limit.
+        if let Some(directory) = std::env::var_os(DIRECTORY) {
+            announced(Path::new(&directory), Path::new(&directory));
+            return;
+        }
+        // Shells count the limit in 512 or 1024 bytes. The second list is so long that it is to be shortened.
+        for lines in [100, 2 * MAX_LIST_BYTES / 32] {
+            let directory = tempfile::tempdir().unwrap();
+            std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o700)).unwrap();
+            let list = directory.path().join("app.trace.places");
+            let before = "a line of thirty-two characters\n".repeat(lines);
+            std::fs::write(&list, &before).unwrap();
+            std::fs::set_permissions(&list, PermissionsExt::from_mode(0o600)).unwrap();
+            let mut again = std::process::Command::new("sh");
+            again.args(["-c", "ulimit -f 1; exec \"$0\" --exact \"$1\" --nocapture"]);
+            again.arg(std::env::current_exe().unwrap()).arg(NAME).env(DIRECTORY, directory.path());
+            let ran = again.stdout(std::process::Stdio::null()).status().unwrap();
+            assert!(ran.success(), "{lines}: {ran}");
+            assert!(std::fs::read_to_string(&list).unwrap() == before, "{lines}: the list has changed");
+        }
     }
 }

@@ -387,7 +387,7 @@ pub(crate) fn look_at_modules() {
     let Some(_excluded) = Excluded::enter() else { return };
     match (copies::joined(), process::running()) {
         (Some(owner), _) => owner.look_at_modules(),
-        (None, Some(run)) if modules::may_have_changed() => {
+        (None, Some(run)) if modules::may_have_changed(clock::now) => {
             let (start, begin) = (sys::monotonic_ns(), clock::now());
             run.look_at_modules();
             record::note_wait_for_modules(start, begin);

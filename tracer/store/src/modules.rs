@@ -23,13 +23,23 @@ const MAX_TABLE_BYTES: u64 = 16 << 20;
 /// The counts of the last look at this process's modules, in one word.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
-/// Returns whether modules may have been loaded or unloaded since the list was read last. For any thread: takes the
-/// loader's lock, for a few nanoseconds.
+/// The last ticks at which a thread found the modules unchanged since the look before. Relaxed, as for [`SEEN`]: any
+/// value is of a moment before the changes that a later look finds, because the counts only grow.
+static UNCHANGED_UNTIL: AtomicU64 = AtomicU64::new(0);
+
+/// Returns whether modules may have been loaded or unloaded since the list was read last. If none were, notes that, so
+/// that what is loaded next cannot be taken for something that was there before. `now` reads the clock of the process's
+/// records. For any thread: takes the loader's lock, for a few nanoseconds.
 #[must_use]
-pub fn may_have_changed() -> bool {
+pub fn may_have_changed(now: fn() -> Ticks) -> bool {
+    let before = now();
+    let Some(counts) = sys::module_counts() else { return false };
     // Relaxed: if the word is older than the counts, this is a look too many.
-    sys::module_counts()
-        .is_some_and(|counts| counts.0 == 0 || word_of(counts) != SEEN.load(Ordering::Relaxed))
+    let may_have_changed = counts.0 == 0 || word_of(counts) != SEEN.load(Ordering::Relaxed);
+    if !may_have_changed {
+        UNCHANGED_UNTIL.fetch_max(before.0, Ordering::Relaxed);
+    }
+    may_have_changed
 }
 
 fn word_of((loaded, unloaded): (u64, u64)) -> u64 {
@@ -110,7 +120,7 @@ impl ModuleTable {
     /// Updates the table if modules were loaded or unloaded. If none were, this costs a few nanoseconds and the
     /// loader's lock.
     fn look(&mut self) {
-        let before = Between { after: self.updated_at, seen: (self.now)() };
+        let before = Between { after: self.unchanged_until(), seen: (self.now)() };
         let Some(counts) = sys::module_counts() else { return };
         if counts == self.counts && !self.lines.is_empty() {
             // The loaded modules were loaded at the moment that was read before the counts.
@@ -124,6 +134,14 @@ impl ModuleTable {
         // between, too.
         self.updated_at = before.seen;
         self.write();
+    }
+
+    /// Returns the last ticks at which the modules are known to have been those of the last look: a thread may have
+    /// compared the counts with those of that look.
+    fn unchanged_until(&self) -> Ticks {
+        let is_compared = word_of(self.counts) == SEEN.load(Ordering::Relaxed);
+        let compared_at = if is_compared { UNCHANGED_UNTIL.load(Ordering::Relaxed) } else { 0 };
+        self.updated_at.max(Ticks(compared_at))
     }
 
     /// Appends the lines for the changes since the last look.

@@ -98,12 +98,16 @@ int main(int count, char **arguments) {
 #include <unistd.h>
 
 /* Opens a library by its name alone, which is found along the path in the program that calls `dlopen`. */
-static void use(const char *name) {
+static void use(const char *name, int waits) {
+    /* The flusher writes the records up to here; it looks at the libraries by itself while this one is open, and just
+     * once, for it has nothing to write then. */
+    usleep(waits ? 150000 : 0);
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         puts(dlerror());
         exit(1);
     }
+    usleep(waits ? 90000 : 0);
     int (*called)(int) = (int (*)(int))dlsym(library, "called");
     /* It cannot be opened, so it is unloaded at once. */
     if (called(3) != 7 || dlopen("libbroken.so", RTLD_NOW) || !strstr(dlerror(), "nobody_defines_this")) {
@@ -118,7 +122,7 @@ static void use(const char *name) {
 static void in_child(const char *name, int kills) {
     pid_t child = fork();
     if (!child) {
-        use(name);
+        use(name, 0);
         if (kills) {
             raise(SIGKILL);
         }
@@ -133,8 +137,8 @@ static void in_child(const char *name, int kills) {
 
 int main(void) {
     for (int turn = 0; turn < 10; turn++) {
-        use("libone.so");
-        use("libtwo.so");
+        use("libone.so", turn % 5 == 4);
+        use("libtwo.so", 0);
     }
     void *library = dlmopen(LM_ID_BASE, "libone.so", RTLD_NOW);
     if (!library || dlclose(library)) {

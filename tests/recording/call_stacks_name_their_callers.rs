@@ -178,7 +178,7 @@ fn check_caller_names(steps: &[String; 8], format: &str) -> bool {
     let callers: Vec<&str> = stacks.iter().map(|(_, names)| names[1]).collect();
     assert_eq!(callers.len(), 5, "{tree}");
     let unseen = |caller: &str| {
-        caller.starts_with("0x") && caller.ends_with(" (of a module that came or went unseen)")
+        caller.starts_with("0x") && caller.ends_with(" (its module was loaded or unloaded about then)")
     };
     for (n, (caller, name)) in callers.iter().zip(["first", "second", "first", "third", "second"]).enumerate()
     {

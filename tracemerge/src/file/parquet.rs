@@ -46,7 +46,7 @@ pub(crate) fn open(mut file: File) -> io::Result<SerializedFileReader<File>> {
     let (size, mark) = tail.split_at(TAIL as usize - MARK.len());
     let size = size.try_into().map_or(u64::MAX, |size| u32::from_le_bytes(size).into());
     if mark != MARK || size > MAX_METADATA.min(length) {
-        return Err(invalid("it is not a whole file in Parquet".to_owned()));
+        return Err(invalid("it is not a complete Parquet file".to_owned()));
     }
     let reader = guarded(|| SerializedFileReader::new(file).map_err(io::Error::other))?;
     let version = keys(&reader).remove(VERSION_KEY).unwrap_or_default();

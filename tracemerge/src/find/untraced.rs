@@ -1,6 +1,7 @@
 //! The reasons why a program is not traced, each with the remedy: those that its file shows, which `run` reports
 //! before the start, and those that show when it has ended without a trace.
 
+use std::env::consts::ARCH;
 use std::io::Read;
 use std::path::Path;
 
@@ -27,9 +28,7 @@ pub(crate) fn obstacle(program: &Executable) -> Option<String> {
     let is_of_other_library =
         |linker: &str| OTHER_LINKERS.iter().any(|other| file_name(linker).starts_with(other));
     if let Some(processor) = program.other_processor {
-        Some(format!(
-            "it is for {processor}, and {LIBRARY} is not. Compile it for the processor of tracemerge"
-        ))
+        Some(format!("it is for {processor}, but {LIBRARY} is for {ARCH}: compile the program for {ARCH}"))
     } else if program.changes_rights {
         Some(more_rights())
     } else if program.has_memory_sanitizer {

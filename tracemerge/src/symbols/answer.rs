@@ -69,7 +69,7 @@ impl fmt::Display for Unnamed {
         f.write_str(match self {
             Unnamed::SwitchedOff => "names are switched off",
             Unnamed::NoModule => "of no known module",
-            Unnamed::Changing => "of a module that came or went unseen",
+            Unnamed::Changing => "its module was loaded or unloaded about then",
             Unnamed::NoFile => "the module's file is not here",
             Unnamed::OtherBuildId => "the module's file is of another build",
             Unnamed::NoSymbols => "the module's file has no symbols",

@@ -100,7 +100,7 @@ impl Row for MachineInfo {
         Column::known_time(
             "wall_error_ns",
             "wall clock",
-            "the largest error of its wall clock that its system states",
+            "the largest error of its wall clock, as its operating system states it",
             |row| row.machine.wall_error_ns.into(),
         ),
         Column::count("matches", "matches", "the number of matched messages that agree", |row| {

@@ -226,23 +226,27 @@ impl Row for ThreadInfo {
         Column::text(
             "first_ns",
             ("first", Right),
-            "the time of the first message since the run began",
+            "when the first message was recorded, counted from the begin of the run",
             |thread| thread.first_ns.into(),
             |thread| thread.first_ns.map_or_else(none, signed_duration),
         ),
         Column::text(
             "last_ns",
             ("last", Right),
-            "the time of the last message since the run began",
+            "when the last message was recorded, counted from the begin of the run",
             |thread| thread.last_ns.into(),
             |thread| thread.last_ns.map_or_else(none, signed_duration),
         ),
-        Column::hidden("first_wall_ns", "the time of the first message since 1970", |thread| {
-            thread.first_wall_ns.into()
-        }),
-        Column::hidden("last_wall_ns", "the time of the last message since 1970", |thread| {
-            thread.last_wall_ns.into()
-        }),
+        Column::hidden(
+            "first_wall_ns",
+            "when the first message was recorded, in nanoseconds since 1970 (UTC)",
+            |thread| thread.first_wall_ns.into(),
+        ),
+        Column::hidden(
+            "last_wall_ns",
+            "when the last message was recorded, in nanoseconds since 1970 (UTC)",
+            |thread| thread.last_wall_ns.into(),
+        ),
         Column::hidden("stalls", "how often the thread waited for room in its ring", |thread| {
             thread.sums.stalls.into()
         }),

@@ -59,13 +59,13 @@ fn of_lock(record: LockRecord<'_>) -> String {
             format!("stopped waiting for condition {id} after {}: the wait timed out", duration(ns))
         }
         LockRecord::Notify { id, all, wakes, made, at, .. } => {
-            let whom = if all { "all threads" } else { "one thread" };
+            let whom = if all { "all threads that wait" } else { "one thread that waits" };
             let waiting = if wakes == 0 {
                 "no thread waited".to_owned()
             } else {
                 format!("wakes {}", count(wakes, "thread"))
             };
-            format!("notifies {whom} at {at} of condition {id} made at {made}: {waiting}")
+            format!("notifies at {at} {whom} for condition {id} made at {made}: {waiting}")
         }
         LockRecord::FutexWait { address } => format!("sleeps at the word {address:#x}"),
         LockRecord::FutexWoken { address, ns, result: 0 } => {
@@ -103,11 +103,11 @@ mod tests {
             ),
             (
                 r#"! condvar notify id=4 to=one first=12 wakes=1 made="p.rs:32" at="p.rs:66""#,
-                "notifies one thread at p.rs:66 of condition 4 made at p.rs:32: wakes 1 thread",
+                "notifies at p.rs:66 one thread that waits for condition 4 made at p.rs:32: wakes 1 thread",
             ),
             (
                 r#"! condvar notify id=4 to=all first=0 wakes=0 made="p.rs:32" at="p.rs:66""#,
-                "notifies all threads at p.rs:66 of condition 4 made at p.rs:32: no thread waited",
+                "notifies at p.rs:66 all threads that wait for condition 4 made at p.rs:32: no thread waited",
             ),
             ("! condvar woken id=4 by=12 ns=52000", "was notified of condition 4 after 52.0 us"),
             (

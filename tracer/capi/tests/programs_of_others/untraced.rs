@@ -79,7 +79,7 @@ fn a_program_into_which_nothing_can_be_loaded_is_reported_before_the_start() {
     for (option, reason) in [
         ("-static", "it is linked statically, so no library can be preloaded. Link it dynamically"),
         ("-static-pie", "it is linked statically, so no library can be preloaded. Link it dynamically"),
-        ("-m32", "it is for 32-bit x86, and libtracer.so.0 is not. Compile it for the processor"),
+        ("-m32", "it is for 32-bit x86, but libtracer.so.0 is for x86_64: compile the program for x86_64"),
     ] {
         let place = tempfile::tempdir().expect("a directory");
         let mut command = Command::new("cc");

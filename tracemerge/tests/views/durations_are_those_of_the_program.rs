@@ -1,6 +1,8 @@
 //! The durations that views show are those that passed in the program, whatever happens to the wall clock meanwhile.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
+use std::collections::BTreeMap;
+
 use crate::support::{Place, Ran, header, line, meta, run};
 use serde_json::Value;
 use trace_format::line::Ticks;
@@ -26,29 +28,35 @@ struct Step {
 
 /// Returns the trace of a thread whose function `work` takes 10 ms each second, with a message in it.
 fn trace(version: u32, kind: ClockKind, step: Step) -> Vec<u8> {
+    trace_of(5, 0, version, kind, step)
+}
+
+/// Returns such a trace of a process that reads the wall clock `late` nanoseconds later, and with an error of as many.
+fn trace_of(pid: u32, late: u64, version: u32, kind: ClockKind, step: Step) -> Vec<u8> {
     let rate = if kind == ClockKind::System { 1 } else { RATE };
     let ticks = |ns: u64| FIRST + ns * rate;
     let wall = |ns: u64| {
         let gained = if ns >= 25 * S { step.seconds * 1_000_000_000 } else { 0 };
-        Wall((BEGAN + ns).checked_add_signed(gained).unwrap())
+        Wall((BEGAN + ns + late).checked_add_signed(gained).unwrap())
     };
-    let run = Run { version, clock: kind, ticks: Ticks(FIRST), wall: wall(0), ..run(5, 1) };
-    let mut file = header(&run, 5);
+    let run = Run { version, clock: kind, ticks: Ticks(FIRST), wall: wall(0), ..run(pid, 1) };
+    let tid = u64::from(pid);
+    let mut file = header(&run, tid);
     let clocks = |ns: u64| {
         let asleep = if step.suspended && ns >= 25 * S { step.seconds.unsigned_abs() * S } else { 0 };
         let (raw, since_boot) = (Some(90 * S + ns), Some(90 * S + ns + asleep));
         let all = SystemClocks { within: Some(100), raw, since_boot, ..SystemClocks::default() };
         let system = if version < 3 { SystemClocks::default() } else { all };
-        meta(ticks(ns), 5, &Meta::Clock { ticks: Ticks(ticks(ns)), wall: wall(ns), system })
+        meta(ticks(ns), tid, &Meta::Clock { ticks: Ticks(ticks(ns)), wall: wall(ns), system })
     };
     file.extend(clocks(0));
     for second in 0..50 {
         let at = second * S;
-        file.extend(format!("{:016x}-00000005 > work at src/main.rs:7\n", ticks(at + MS)).into_bytes());
-        file.extend(line(ticks(at + 2 * MS), 5, &format!("step {second}")));
-        file.extend(format!("{:016x}-00000005 < work at src/main.rs:7\n", ticks(at + 11 * MS)).into_bytes());
+        file.extend(format!("{:016x}-{tid:08} > work at src/main.rs:7\n", ticks(at + MS)).into_bytes());
+        file.extend(line(ticks(at + 2 * MS), tid, &format!("step {second} of {pid}")));
+        file.extend(format!("{:016x}-{tid:08} < work at src/main.rs:7\n", ticks(at + 11 * MS)).into_bytes());
         if second % 10 == 9 {
-            file.extend(clocks(at + S / 2));
+            file.extend(clocks(at + S / 2 + late));
         }
     }
     file
@@ -108,7 +116,7 @@ fn a_wall_clock_that_is_set_changes_no_duration_in_any_view() {
         assert!(ends.iter().all(|line| line.contains("10.0 ms")), "{what}: {tree}");
         // Offsets and differences of lines.
         for (mode, expected) in [("offset", 49.002), ("delta", 1.0)] {
-            let last = out(&shown(place, &["show", "--time", mode, "--grep", "step (48|49)", "app"]));
+            let last = out(&shown(place, &["show", "--time", mode, "--grep", "step (48|49) ", "app"]));
             let time: f64 = last.lines().last().unwrap().split_whitespace().next().unwrap().parse().unwrap();
             assert!((time - expected).abs() < 0.001, "{what}, {mode}: {last}");
         }
@@ -172,10 +180,60 @@ fn each_output_with_times_of_day_names_the_step_of_the_wall_clock() {
 fn times_of_day_are_those_that_the_machine_showed() {
     let place = Place::new();
     place.write("app.trace.5", trace(3, ClockKind::Ordered, Step { seconds: 874, suspended: false }));
-    let utc = out(&shown(&place, &["show", "--time", "utc", "--grep", "step (19|30)$", "app"]));
+    let utc = out(&shown(&place, &["show", "--time", "utc", "--grep", "step (19|30) ", "app"]));
     // Readings at 19.5 s and 29.5 s show that the clock was set between them.
     let times: Vec<&str> = utc.lines().map(|line| line.split('.').next().unwrap()).collect();
     assert_eq!(times, ["2026-11-20T15:11:21", "2026-11-20T15:26:06"]);
     let since = out(&shown(&place, &["show", "--since", "2026-11-20T15:26:06Z", "app"]));
     assert!(since.contains("step 30") && !since.contains("step 28"), "{since}");
+}
+
+/// Returns the times of the messages `step N of PID`, by those messages.
+fn times_of_steps(output: &str) -> BTreeMap<String, String> {
+    let step_and_time = |line: &str| {
+        let step = line[line.find("step ")?..].split(['"', ',']).next()?.to_owned();
+        let mut words = line.split([' ', ',', '"']);
+        let time = words.find(|word| word.starts_with("2026-11-20T"))?;
+        // In a merged file, the id of the thread follows the time.
+        Some((step, time.split_once('Z')?.0.to_owned()))
+    };
+    output.lines().filter_map(step_and_time).collect()
+}
+
+#[test]
+fn a_record_has_the_same_time_of_day_in_every_call() {
+    each_trace(|place, step, version| {
+        let what = format!("{} s, version {version}", step.seconds);
+        let kind = if place.text("app.trace.5").contains("clock=system") {
+            ClockKind::System
+        } else {
+            ClockKind::Ordered
+        };
+        place.write("app.trace.6", trace_of(6, 300_000, version, kind, step));
+        let all = times_of_steps(&out(&shown(place, &["show", "--time", "utc", "--all-runs", "app"])));
+        assert_eq!(all.len(), 100, "{what}: {all:?}");
+        let jsonl = ["--format", "jsonl", "--all-runs", "-o", "-", "app"];
+        let merged = ["app", "--all-runs", "-o", "-", "--time", "utc"];
+        let show = ["show", "--time", "utc", "--all-runs", "app"];
+        let csv = ["--format", "csv", "--all-runs", "-o", "-", "app"];
+        for arguments in [&jsonl[..], &merged, &show, &csv] {
+            let all_options = [
+                &[][..],
+                &["--since", "30s"],
+                &["--until", "20s"],
+                &["--since", "24s", "--until", "26s"],
+                &["--grep", "step 2."],
+                &["--thread", "5"],
+                &["--thread", "6", "--since", "22s"],
+            ];
+            for options in all_options.into_iter().step_by(if arguments == show { 1 } else { 3 }) {
+                let arguments = [arguments, options].concat();
+                let some = times_of_steps(&out(&shown(place, &arguments)));
+                assert!(some.len() > 1, "{what}, {arguments:?}");
+                for (step, time) in &some {
+                    assert_eq!(Some(time), all.get(step), "{what}, {arguments:?}: {step}");
+                }
+            }
+        }
+    });
 }

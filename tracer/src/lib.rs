@@ -63,8 +63,8 @@
 //! | `TRACER_RING_SIZE` | bytes of each thread's ring, with K, M, G | `1M` |
 //! | `TRACER_FULL` | when a ring is full: `block`, `drop`, `overwrite`; see [`FullPolicy`] | `block` |
 //! | `TRACER_MAX_STALL` | how long `block` waits at most | `1s` |
-//! | `TRACER_MAX_BYTES` | how long each thread's file may grow, with K, M, G | no limit |
-//! | `TRACER_MAX_TOTAL` | how much all files of a process may take together, with K, M, G | no limit |
+//! | `TRACER_MAX_BYTES` | the largest size of each thread's file, with K, M, G | no limit |
+//! | `TRACER_MAX_TOTAL` | the largest size of all files of a process together, with K, M, G | no limit |
 //! | `TRACER_FLUSH_INTERVAL` | how long a record may wait for the flusher | `100ms` |
 //! | `TRACER_CLOCK` | `ordered`; `fast`: cheaper, but hand-overs may look reversed; or `system`: the system's clock | `ordered` |
 //! | `TRACER_FILTER` | which calls of [`trace!`] are on, by module: `my::module=off,other`, as in `RUST_LOG`; for `log` and `tracing` also by level | all |
@@ -97,7 +97,7 @@
 // docs.rs builds with the nightly compiler, which then shows the feature that each item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-/// Does nothing, since the feature `compile-out` is on. The arguments are still checked.
+/// Does nothing, since the feature `compile-out` is on. The compiler still checks the arguments.
 #[cfg(feature = "compile-out")]
 #[macro_export]
 macro_rules! trace {
@@ -108,7 +108,7 @@ macro_rules! trace {
     }};
 }
 
-/// Does nothing, since the feature `compile-out` is on. The arguments are still checked.
+/// Does nothing, since the feature `compile-out` is on. The compiler still checks the arguments.
 #[cfg(feature = "compile-out")]
 #[macro_export]
 macro_rules! scope {
@@ -121,7 +121,7 @@ macro_rules! scope {
     }};
 }
 
-/// Does nothing, since the feature `compile-out` is on. The arguments are still checked.
+/// Does nothing, since the feature `compile-out` is on. The compiler still checks the arguments.
 #[cfg(feature = "compile-out")]
 #[macro_export]
 macro_rules! trace_stack {

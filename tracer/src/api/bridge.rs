@@ -1,9 +1,9 @@
-//! Functions for bridges: packages that pass on the messages of other crates, as `tracer-log` and `tracer-tracing`
-//! do. Not for users: it may change with every version.
+//! Functions for bridges: packages that pass on the messages of other crates, as `tracer-log` and `tracer-tracing` do.
+//! They are not for users, and may change with every version.
 //!
-//! A bridge gathers [`Values`] and calls [`message`] with a number that stands for the place, and a closure that
-//! describes the place; or it makes a [`SpanSite`] and enters it. [`on_switch`] notifies it when tracing is switched,
-//! so that it can switch off its callers.
+//! A bridge gathers [`Values`] and calls [`message`] with the number of a call's position in the source, and a closure
+//! that describes this position; or it makes a [`SpanSite`] and enters it. [`on_switch`] notifies the bridge when
+//! tracing is switched, so that the other crate can skip its messages while tracing is off.
 
 pub use crate::ring::{Value, ValueType, Values};
 pub use crate::shared::definition::{By, Definition, Field};

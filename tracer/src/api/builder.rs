@@ -28,7 +28,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Sets where trace files go, instead of beside the executable. `TRACER_DIR` overrides it.
+    /// Sets the directory of the trace files; by default it is that of the executable. `TRACER_DIR` overrides it.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Builder {
         self.config.directory = Some(directory.into());
         self
@@ -41,19 +41,19 @@ impl Builder {
         self
     }
 
-    /// Sets what happens when a ring is full. `TRACER_FULL` overrides it.
+    /// Sets the policy for a record that finds its thread's ring full. `TRACER_FULL` overrides it.
     pub fn full_policy(mut self, policy: FullPolicy) -> Builder {
         self.config.full_policy = policy;
         self
     }
 
-    /// Sets how files are written. `TRACER_FORMAT` overrides it.
+    /// Sets the format of the trace files. `TRACER_FORMAT` overrides it.
     pub fn format(mut self, format: Format) -> Builder {
         self.config.format = format;
         self
     }
 
-    /// Sets how ticks are read. `TRACER_CLOCK` overrides it.
+    /// Sets the clock from which records get their ticks. `TRACER_CLOCK` overrides it.
     pub fn clock(mut self, clock: Clock) -> Builder {
         self.config.clock = match clock {
             Clock::Ordered => ClockKind::Ordered,
@@ -63,37 +63,37 @@ impl Builder {
         self
     }
 
-    /// Sets how long a record may wait until the flusher looks at it, 1 ms to 1 min; 100 ms by default.
+    /// Sets the longest time from a record to the flusher's next look at its ring, 1 ms to 1 min; 100 ms by default.
     /// `TRACER_FLUSH_INTERVAL` overrides it.
     pub fn flush_interval(mut self, interval: Duration) -> Builder {
         self.config.flush_interval = interval.clamp(Duration::from_millis(1), Duration::from_secs(60));
         self
     }
 
-    /// Sets how long a thread waits for room under [`FullPolicy::Block`], at most 1 h; 1 s by default.
+    /// Sets how long a thread waits for room in its ring under [`FullPolicy::Block`], at most 1 h; 1 s by default.
     /// `TRACER_MAX_STALL` overrides it.
     pub fn max_stall(mut self, longest: Duration) -> Builder {
         self.config.max_stall = longest.min(Duration::from_secs(3600));
         self
     }
 
-    /// Sets how long each thread's file may grow, in bytes, at least 64 KiB; without limit by default.
+    /// Sets the largest size of each thread's file, in bytes, at least 64 KiB; without limit by default.
     ///
     /// A file that grows longer loses its older half, cut between two messages, and reports how many records it lost
-    /// (`# lost reason=rotated`). During this cut, one and a half times as much is on the disk; the message that a
-    /// thread is writing is never cut. `TRACER_MAX_BYTES` overrides it.
+    /// (`# lost reason=rotated`). During this cut, the file takes up to one and a half times its limit on the disk; the
+    /// message that a thread is writing is never cut. `TRACER_MAX_BYTES` overrides it.
     pub fn max_bytes(mut self, bytes: u64) -> Builder {
         self.config.max_bytes = bytes.max(MIN_FILE_LIMIT);
         self
     }
 
-    /// Sets how much of a disk all files of this process may take together, in bytes, at least 256 KiB; without limit by
+    /// Sets the largest size of all files of this process together, in bytes, at least 256 KiB; without limit by
     /// default. A forked child has a limit of its own.
     ///
     /// If the limit is reached, the tracer drops the oldest files of threads that have ended; if there are none, the
     /// longest file loses its older half. The records in dropped files are counted, and reported when the run ends
-    /// (`# dropped`, `# lost reason=dropped`). Each living thread keeps a file of up to 16 KiB, so many living
-    /// threads may take more. `TRACER_MAX_TOTAL` overrides it.
+    /// (`# dropped`, `# lost reason=dropped`). Each living thread keeps a file of up to 16 KiB, so many living threads
+    /// may together exceed the limit. `TRACER_MAX_TOTAL` overrides it.
     pub fn max_total(mut self, bytes: u64) -> Builder {
         self.config.max_total = bytes.max(MIN_TOTAL_LIMIT);
         self

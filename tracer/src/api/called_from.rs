@@ -1,7 +1,8 @@
-//! `is_called_from`: whether the current function was called from a given one.
+//! `is_called_from`: whether the current function was called from a given function.
 //!
-//! Runs on any thread. The first question about a function searches for it; each question then walks the stack and
-//! compares. The functions found are kept for the life of the process, so that threads can use them without a lock.
+//! Runs on any thread. The first question about a function searches the loaded modules for it; each question then walks
+//! the stack and compares the return addresses with the function's code. The functions found are kept for the life of
+//! the process, so that threads can use them without a lock.
 
 use std::cell::Cell;
 use std::fmt;
@@ -21,10 +22,11 @@ use crate::words::exclusion::Excluded;
 pub enum CalledFrom {
     /// The function is among those that called the current one, directly or not.
     Yes,
-    /// The function is not among them: the stack was walked to the thread's beginning. An inlined caller has no
-    /// frame, so this may be wrong if the function was inlined into another one, or ended with a tail call.
+    /// The function is not among those that called the current one: the stack was walked to the thread's beginning. An
+    /// inlined caller has no frame, so this may be wrong if the function was inlined into another one, or ended with a
+    /// tail call.
     No,
-    /// The stack could not be walked to the thread's beginning, or no function was found.
+    /// The stack could not be walked to the thread's beginning, or the function in question was not found.
     Unknown,
 }
 
@@ -59,12 +61,12 @@ pub enum CalledFrom {
 /// `docs/performance.md`. The functions found are kept for the life of the process, once for each name.
 ///
 /// # Safety of the process
-/// Nothing on the stack can make it fault, and it does not panic. Do not call it in signal handlers: the first
-/// question allocates and locks. The answer is [`Unknown`](CalledFrom::Unknown) on stacks that are not the thread's
-/// own (coroutines), if the executable has no unwind tables, on systems other than Linux on x86-64 and aarch64 and
-/// Windows on x86-64, before glibc 2.35, and for a name that is in no symbol table (the program is stripped or made
-/// with the linker of MSVC, or the name is misspelt). In the last case a warning goes to stderr, once for each name.
-/// On Windows the answer is also `Unknown` for functions that call no other function.
+/// Nothing on the stack can make it fault, and it does not panic. Do not call it in signal handlers: the first question
+/// allocates and locks. The answer is [`Unknown`](CalledFrom::Unknown) on stacks that are not the thread's own
+/// (coroutines), if the executable has no unwind tables, on systems other than Linux on x86-64 and aarch64 and Windows
+/// on x86-64, before glibc 2.35, and for a name that is in no symbol table (the program is stripped or made with the
+/// linker of MSVC, or the name is misspelt). If the name is in no symbol table, a warning goes to stderr, once for each
+/// name. On Windows the answer is also `Unknown` for functions that call no other function.
 #[inline(always)]
 #[must_use]
 pub fn is_called_from(name: &str) -> CalledFrom {
@@ -106,18 +108,19 @@ macro_rules! is_called_from {
     }};
 }
 
-/// The function in question.
+/// The function that a question is about: given by its name or by its address.
 #[derive(Debug, PartialEq, Eq)]
 enum WantedFunction {
     Name(String),
     Address(usize),
 }
 
-/// The functions found for a question; valid until a module is loaded or unloaded.
+/// The functions that were found for a question. They are valid until a module is loaded or unloaded.
 #[derive(Debug)]
 struct Answered {
     wanted: WantedFunction,
-    /// The modules' generation for which this was found last.
+    /// The number that [`generation`] returned before `functions` were last searched for: it changes with the loaded
+    /// modules.
     generation: AtomicU64,
     functions: Functions,
 }
@@ -147,12 +150,12 @@ impl Answered {
     }
 }
 
-/// All answers so far. A replaced answer stays: other threads may be reading it. It is reused if a search finds the
-/// same functions again, so a plugin that is loaded and unloaded repeatedly does not fill memory.
+/// All answers so far. An answer stays when a new one replaces it: other threads may be reading it. It is used again if
+/// a later search finds the same functions, so a plugin that is loaded and unloaded repeatedly does not fill memory.
 static ANSWERED: Mutex<Vec<&'static Answered>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The answer to this thread's last question by name.
+    /// The answer to the last question that this thread has asked with a name.
     static LAST: Cell<Option<&'static Answered>> = const { Cell::new(None) };
 }
 
@@ -172,18 +175,19 @@ fn by_name(name: &str, from: Registers) -> CalledFrom {
 
 /// A call of `is_called_from!` in the source.
 pub struct Question {
-    /// The answer that this call has used last: null, then answers that are never freed (release, acquire).
+    /// The answer that this call has used last, which is never freed; null before the first one. Stored with Release,
+    /// loaded with Acquire.
     last: AtomicPtr<Answered>,
 }
 
 impl Question {
-    /// Makes the question.
+    /// Makes the question of a call that has not asked yet.
     #[must_use]
     pub const fn new() -> Question {
         Question { last: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Returns whether the function that `from` belongs to was called from the function at this address.
+    /// Returns whether the function that `from` belongs to was called from the function at the address `function`.
     #[must_use]
     pub fn ask(&'static self, function: *const (), from: Registers) -> CalledFrom {
         let generation = generation();
@@ -211,8 +215,8 @@ impl fmt::Debug for Question {
     }
 }
 
-/// Finds the wanted function, among the answers or in the modules. Returns `None` if the thread is inside the
-/// tracer's own code, such as this function.
+/// Returns the answer for the wanted function: an earlier one, or one that a search of the loaded modules makes.
+/// Returns `None` if the thread is inside the tracer's own code, such as this function.
 #[cold]
 #[inline(never)]
 fn find(wanted: WantedFunction, generation: u64) -> Option<&'static Answered> {

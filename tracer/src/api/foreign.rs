@@ -26,8 +26,8 @@ pub use trace_store::variables::PRELOADED;
 pub use crate::traced::hooks::{enter as enter_compiled, leave as leave_compiled};
 
 /// Records that a function is entered, and that it is left when it returns. The registers are those of that function:
-/// the address after a call in it, its stack pointer and its frame pointer. `left` calls [`leave_compiled`] with its
-/// argument.
+/// the address after a call in it, its stack pointer and its frame pointer. `names_of` returns the names of a symbol,
+/// by which the settings select functions; `left` calls [`leave_compiled`] with its argument.
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 #[inline]
 pub fn enter_until_return(
@@ -38,7 +38,8 @@ pub fn enter_until_return(
     hooks::enter_until_return(Registers { pc, sp, fp }, names_of, left);
 }
 
-/// Returns the names of a symbol, unless it is a C++ symbol: paths, without the compiler's additions.
+/// Returns the names of the function that has this symbol, unless it is a C++ symbol: paths, without the compiler's
+/// additions.
 #[must_use]
 pub fn names_of(symbol: &[u8]) -> Vec<String> {
     stack::names_of(symbol)
@@ -101,8 +102,8 @@ pub fn write(ticks: u64, site: u32, text: &[u8]) {
     }
 }
 
-/// Records a message with `values`, whose call was at `ticks`, from the place with the number `place`, unless it has
-/// to be formatted at the call. `define` describes the place.
+/// Records a message with `values`, whose call was at `ticks`, unless the message has to be formatted at the call.
+/// `place` is the number of the call's position in the source, and `define` describes this position.
 #[inline]
 pub fn record_values(
     place: u64,
@@ -127,7 +128,7 @@ pub fn enter(address: u64) -> bool {
     is_on
 }
 
-/// Records that the function that was entered with `address` is left; `unwinding`: by an exception.
+/// Records that the function that was entered with `address` is left; `unwinding`: an exception leaves it.
 #[inline]
 pub fn leave(address: u64, unwinding: bool) {
     if !process::is_off() {

@@ -1,15 +1,16 @@
-//! Functions and types for the output of the macros of `tracer-macros`. Not for users: it changes with the macros.
+//! Functions and types for the output of the macros of `tracer-macros`. They are not for users, and change with the
+//! macros.
 //!
-//! Runs on traced threads, between [`Site::word`] and the record: everything is inlined into the call, where the
-//! types are known, so that its size is a constant and its copy a few stores.
+//! Runs on traced threads, after the load of [`Site::word`] and before the record. Everything is inlined into the call,
+//! where the types of the arguments are known, so that their size is a constant and their copy a few stores.
 //!
 //! # Which arguments are captured
 //!
 //! The compiler looks up `Arg::<By, _>::new(&value).__tracer_capture()` like any method. `Arg` has the method if the
-//! type is [`Capture<By>`]; it returns [`Captured`]. If not, the compiler goes on to the type that `Arg` derefs to,
-//! [`TextArg`], which has the method for the types whose text is captured; it returns [`CapturedText`]. If it has none
-//! either, the compiler goes on to [`Uncapturable`], whose method returns [`NotCaptured`]. No trait of a user has a
-//! method of this name.
+//! type is [`Capture<By>`]; the method returns [`Captured`]. If not, the compiler goes on to the type that `Arg` derefs
+//! to, [`TextArg`], which has the method for the types whose text is captured; there it returns [`CapturedText`]. If
+//! `TextArg` has no such method either, the compiler goes on to [`Uncapturable`], whose method returns [`NotCaptured`].
+//! No trait of a user has a method of this name.
 
 #[cfg(feature = "unwind")]
 pub use crate::api::called_from::Question;
@@ -47,10 +48,10 @@ pub fn none<T>() -> Option<T> {
     None
 }
 
-/// An argument of a call, and how it is to be formatted.
+/// An argument of a call of a macro. `By` is the way in which it is to be formatted.
 pub struct Arg<'a, By, T: ?Sized>(TextArg<'a, By, T>);
 
-/// An argument that is captured as the text that it prints, if its type is one of a few.
+/// An argument that is captured as the text that it prints, if it has one of the few types that allow that.
 pub struct TextArg<'a, By, T: ?Sized>(&'a T, PhantomData<By>);
 
 impl<'a, By, T: ?Sized> Arg<'a, By, T> {
@@ -63,7 +64,7 @@ impl<'a, By, T: ?Sized> Arg<'a, By, T> {
 }
 
 impl<'a, By, T: Capture<By> + ?Sized> Arg<'a, By, T> {
-    /// Returns the argument as it goes into a record.
+    /// Returns the argument in a form that can be copied into a record.
     #[inline(always)]
     #[must_use]
     pub fn __tracer_capture(&self) -> Captured<'a, By, T> {
@@ -81,7 +82,8 @@ impl<'a, By, T: ?Sized> Deref for Arg<'a, By, T> {
 }
 
 impl<'a> TextArg<'a, by::Display, path::Display<'_>> {
-    /// Returns the argument as it goes into a record. Std prints it without calling any code of the program.
+    /// Returns the argument in a form whose text can be copied into a record. The standard library prints such an
+    /// argument without calling any code of the program.
     #[inline(always)]
     #[must_use]
     pub fn __tracer_capture(&self) -> CapturedText<'a> {
@@ -103,7 +105,7 @@ impl<By, T: ?Sized> Deref for TextArg<'_, By, T> {
 pub struct Uncapturable;
 
 impl Uncapturable {
-    /// Returns the mark of an argument that does not go into a record.
+    /// Returns the mark of an argument that is not copied into a record.
     #[inline(always)]
     #[must_use]
     pub fn __tracer_capture(&self) -> NotCaptured {
@@ -111,20 +113,21 @@ impl Uncapturable {
     }
 }
 
-/// An argument that goes into a record.
+/// An argument whose value is copied into a record.
 pub struct Captured<'a, By, T: ?Sized>(&'a T, PhantomData<By>);
 
-/// An argument whose text goes into a record.
+/// An argument whose text is copied into a record.
 pub struct CapturedText<'a> {
     value: &'a dyn fmt::Display,
-    /// The text, once the record asks for it.
+    /// The text of `value`, made when its size is first asked for.
     text: OnceCell<ShortText>,
 }
 
 /// A text of at most 256 bytes.
 struct ShortText {
     bytes: [u8; 256],
-    /// [`TOO_LONG`] if the text is longer or is not that of its value, see [`ShortText::write_str`].
+    /// The number of bytes of the text; [`TOO_LONG`] if the value prints a longer text, or one that cannot stand for
+    /// it, see [`ShortText::write_str`].
     length: usize,
 }
 
@@ -158,7 +161,7 @@ impl fmt::Write for ShortText {
     }
 }
 
-/// An argument that does not go into a record: its call formats the message.
+/// An argument that is not copied into a record: the call formats its message.
 #[derive(Clone, Copy, Debug)]
 pub struct NotCaptured;
 
@@ -244,7 +247,7 @@ impl Arguments for NotCaptured {
     fn describe(_descriptor: &mut Vec<u8>) {}
 }
 
-/// The signature of an argument that is not captured; it is never used.
+/// The signature of an argument that is not captured. A call with such an argument never uses its signature.
 const NO_SIGNATURE: u32 = 1;
 
 /// The first byte from which the signature of a call is computed.

@@ -24,8 +24,8 @@
 /// ```
 ///
 /// # Functions that do not return
-/// * A panic that unwinds the function runs the closure as well, after the function's own destructors and
-///   before those of its caller; `std::thread::panicking` is true then. So does `pthread_exit`.
+/// * A panic that unwinds the function runs the closure as well, after the function's own destructors and before those
+///   of its caller; `std::thread::panicking` is true then. `pthread_exit` runs the closure, too.
 /// * After a `longjmp` out of the function, the closure is dropped without running: when the thread next uses the
 ///   macro, when a function further out returns, or when the thread ends.
 /// * If the process ends inside the function, nothing is run, as for locals.
@@ -59,8 +59,8 @@ macro_rules! on_return {
     };
 }
 
-/// Runs a closure right after the current function has returned: with the feature `unwind`, on Linux on x86-64. In
-/// this build it does not compile.
+/// Runs a closure right after the current function has returned. In this build a call of the macro does not compile: it
+/// needs the feature `unwind`, and Linux on x86-64.
 #[cfg(not(all(feature = "unwind", target_os = "linux", target_arch = "x86_64")))]
 #[macro_export]
 macro_rules! on_return {

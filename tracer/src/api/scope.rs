@@ -1,4 +1,4 @@
-//! `scope()`: a function's entering and leaving, by address.
+//! The function `scope`, which records that its caller is entered and left, by an address in the caller.
 #![allow(unsafe_code, reason = "reads the address of the instruction; argued where it stands")]
 
 use crate::shared::process;

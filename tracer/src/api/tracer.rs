@@ -1,4 +1,4 @@
-//! The public face: [`Tracer`].
+//! The type [`Tracer`], with the functions that programs call.
 
 use std::fmt;
 use std::io;
@@ -122,13 +122,13 @@ impl Tracer {
 
     /// Waits until everything that any thread has traced before this call is in the files.
     ///
-    /// In the files means handed to the operating system: safe from the death of the process, not from that of the
-    /// machine. Not needed before an exit. The call waits for the flusher, so for as long as the disk takes.
+    /// In the files means handed to the operating system: safe if the process dies, not if the machine stops. Not
+    /// needed before an exit. The call waits for the flusher, so for as long as the disk takes.
     ///
     /// # Errors
-    /// The first error since the last call that kept the flusher from writing a file; the unwritten records stay in
-    /// the rings, and the flusher tries again. [`io::ErrorKind::WouldBlock`] if it is called inside a record (from a
-    /// `Display` or a handler), for which it would wait in vain.
+    /// The first error that kept the flusher from writing a file, and that no earlier call has returned; the unwritten
+    /// records stay in the rings, and the flusher tries again. [`io::ErrorKind::WouldBlock`] if it is called inside a
+    /// record (from a `Display` or a handler), whose end it would wait for in vain.
     pub fn flush(&self) -> io::Result<()> {
         if record::is_inside() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "flush was called inside of a record"));
@@ -143,7 +143,7 @@ impl Tracer {
     /// written yet. Call it when something went wrong; the program goes on tracing.
     ///
     /// # Errors
-    /// As [`flush`](Tracer::flush).
+    /// The same as those of [`flush`](Tracer::flush).
     pub fn snapshot(&self) -> io::Result<()> {
         self.flush()
     }
@@ -154,7 +154,7 @@ impl Tracer {
     /// Tracing is off afterwards until [`startup`](Tracer::startup) decides again.
     ///
     /// # Errors
-    /// As [`flush`](Tracer::flush).
+    /// The same as those of [`flush`](Tracer::flush).
     pub fn shutdown(&self) -> io::Result<()> {
         if record::is_inside() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "shutdown was called inside of a record"));

@@ -11,33 +11,35 @@ use std::ffi::c_void;
 )]
 pub(crate) const VERSION: u32 = 3;
 
-/// A function that writes text to a sink; returns false if the sink wants no more.
+/// A function that passes `size` bytes of text to the receiver `sink`; returns false if the receiver wants no more.
 pub(crate) type Write = unsafe extern "C" fn(sink: *mut c_void, text: *const u8, size: usize) -> bool;
 /// A function that formats a message, by calls of `write` with `sink`; returns `FORMATTED`, `FAILED` or `PANICKED`.
 pub(crate) type Format = unsafe extern "C" fn(message: *const c_void, sink: *mut c_void, write: Write) -> u32;
 
-/// The outcomes of [`Format`].
+/// The results of [`Format`]: the whole message was formatted, formatting has returned an error, or it has panicked.
 pub(crate) const FORMATTED: u32 = 0;
 pub(crate) const FAILED: u32 = 1;
 pub(crate) const PANICKED: u32 = 2;
 
-/// The process's decision as a guest sees it: it cannot be made now, nothing is recorded, or tracing is on.
+/// The decision whether the process traces, as a guest sees it: it cannot be made now, nothing is recorded, or tracing
+/// is on.
 pub(crate) const UNDECIDED: u32 = 0;
 pub(crate) const QUIET: u32 = 1;
 pub(crate) const ON: u32 = 2;
 
-/// The state of a site that a guest has passed on, and that readers do not know yet.
+/// The state of a guest's site that the owner has been given, and whose entry is not in the table of sites yet.
 pub(crate) const SITE_WAITS: u32 = 0;
-/// The state of a site that readers know, but whose arguments may not be captured yet.
+/// The state of a guest's site whose entry is in the table of sites, but whose arguments may not be captured.
 pub(crate) const SITE_IN_TABLE: u32 = 1;
-/// The state of a site that readers know, and whose arguments may be captured.
+/// The state of a guest's site whose entry is in the table of sites, and whose arguments may be captured.
 pub(crate) const SITE_CAPTURED: u32 = 2;
 
-/// The kinds of numbers that have to be unique among all copies of the library.
+/// The kinds of ids that have to be unique among all copies of the library: those of spans, and those of locks.
 pub(crate) const SPANS: u32 = 0;
 pub(crate) const LOCKS: u32 = 1;
 
-/// The moments of a panic that a guest reports to its owner.
+/// The moments of a panic that a guest reports to its owner: the program's panic hook is about to run, the hook has
+/// run, and the panic begins to unwind.
 pub(crate) const PANIC_BEGINS: u32 = 0;
 pub(crate) const PANIC_WAS_REPORTED: u32 = 1;
 pub(crate) const PANIC_UNWINDS: u32 = 2;
@@ -48,7 +50,7 @@ pub(crate) const PANIC_UNWINDS: u32 = 2;
 pub(crate) struct Terms {
     /// The decision whether the process traces: [`UNDECIDED`], [`QUIET`] or [`ON`].
     pub stand: u32,
-    /// The kind of the clock, encoded as in the words of sites.
+    /// The kind of the clock, as [`kind`](crate::ring::clock::kind) returns it.
     pub clock: u32,
     /// 1 if function entries also record their call sites.
     pub call_sites: u32,
@@ -78,41 +80,42 @@ pub(crate) struct Guest {
     pub names_of: unsafe extern "C" fn(symbol: *const u8, size: usize, sink: *mut c_void, add: Write),
 }
 
-/// The functions that an owner offers to its guests. None of them unwinds. Ticks are those of the clock that
-/// [`Terms`] name.
+/// The functions that an owner offers to its guests. None of them unwinds. Ticks come from the clock that
+/// [`Terms::clock`] names.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Interface {
     /// The version of the package, padded with zeros. It is the first field in every version.
     pub package: [u8; 16],
-    /// Decides whether the process traces, unless that is decided, and stores the guest's terms. `every_function`:
-    /// the first record is one of a hook.
+    /// Decides whether the process traces, unless that is decided, and stores the settings for the guest in `terms`.
+    /// `every_function`: the first record is one of a hook.
     pub decide: unsafe extern "C" fn(every_function: bool, terms: *mut Terms),
-    /// Switches the process's tracing on, and stores the guest's terms.
+    /// Switches the process's tracing on, and stores the settings for the guest in `terms`.
     pub start: unsafe extern "C" fn(terms: *mut Terms),
     /// Registers a guest: notifies it of the current state at once, and whenever tracing is switched from now on.
     pub listen: extern "C" fn(guest: &'static Guest),
     /// Forgets a guest, which is about to be unloaded. Waits, at most a second, while the guest is being notified.
     pub forget: extern "C" fn(guest: &'static Guest),
-    /// Counts the records that a guest could not pass on as lost.
+    /// Counts as lost the `records` that a guest could not pass on.
     pub count_lost: extern "C" fn(records: u64),
-    /// Makes a record of words: `word` is word 0, and `count` words follow.
+    /// Makes a record that consists of 64-bit words: `word` is word 0, and the payload has `count` words.
     pub words: unsafe extern "C" fn(ticks: u64, word: u64, payload: *const u64, count: usize),
     /// Records a message of a site (0: no site), which `format` formats.
     pub message: unsafe extern "C" fn(ticks: u64, site: u32, message: *const c_void, format: Format),
-    /// Records the captured arguments of a site; returns false if the message has to be formatted instead.
+    /// Records the captured arguments of a site, `size` bytes; returns false if the message has to be formatted
+    /// instead.
     pub capture: unsafe extern "C" fn(ticks: u64, site: u32, bytes: *const u8, size: usize) -> bool,
     /// Records that a hook reports the entry of the function that contains `address`, and that will return to
     /// `call_site`.
     pub enter: extern "C" fn(ticks: u64, address: u64, call_site: u64),
     /// Records that a hook reports the exit of the function that was entered with `address` or, if `address` is 0, of
-    /// the function that was entered last. `inside` is an address in it.
+    /// the function that was entered last. `inside` is an address in the function that is left.
     pub leave: extern "C" fn(ticks: u64, address: u64, inside: u64),
     /// Returns whether the calling thread is inside a record, or inside the owner's own code.
     pub is_inside: extern "C" fn() -> bool,
-    /// Returns the ticks of the thread's last record; 0 if it has none.
+    /// Returns the ticks of the last record of the calling thread; 0 if the thread has made none.
     pub last_ticks: extern "C" fn() -> u64,
-    /// Adds a site, given the bytes of its entry in the table of sites; `is_captured`: the entry has the types of
+    /// Adds a site, given the bytes of its entry in the table of sites; `is_captured`: the entry has the types of the
     /// arguments. Stores the site's number, and returns a handle for [`Interface::site_state`], or null.
     pub new_site: unsafe extern "C" fn(
         entry: *const u8,
@@ -122,13 +125,14 @@ pub(crate) struct Interface {
     ) -> *const c_void,
     /// Returns the state of a site: `SITE_WAITS`, `SITE_IN_TABLE` or `SITE_CAPTURED`.
     pub site_state: unsafe extern "C" fn(site: *const c_void) -> u32,
-    /// Returns whether the filter allows records of this name and level.
+    /// Returns whether the filter allows records with this level and this name, a module path or a target.
     pub is_allowed: unsafe extern "C" fn(name: *const u8, size: usize, level: u8) -> bool,
     /// Returns the largest level that the filter allows.
     pub largest_level: extern "C" fn() -> u8,
-    /// Reserves `count` consecutive numbers of a kind for this copy alone; returns the first of them.
+    /// Reserves `count` consecutive ids of a kind, [`SPANS`] or [`LOCKS`], for the calling copy alone; returns the
+    /// first of them.
     pub numbers: extern "C" fn(kind: u32, count: u64) -> u64,
-    /// Waits until everything is in the files; returns 0 or the number of a system error.
+    /// Waits until all records that were made before are in the files; returns 0 or the number of a system error.
     pub flush: extern "C" fn() -> i32,
     /// Waits until the module table has the modules that are loaded now.
     pub look_at_modules: extern "C" fn(),
@@ -136,6 +140,6 @@ pub(crate) struct Interface {
     pub count: unsafe extern "C" fn(counters: *mut Counters),
     /// Catches the signals that end the process.
     pub catch_signals: extern "C" fn(),
-    /// Reports a moment of a panic of the calling thread.
+    /// Reports that a panic of the calling thread has reached `moment`, such as [`PANIC_BEGINS`].
     pub panic: extern "C" fn(moment: u32),
 }

@@ -1,8 +1,9 @@
 //! Other copies of this library in the process: one of them owns the process's run, and the others hand it their records.
 //!
-//! A program, a library that it loads and a library that is preloaded may each have linked the tracer. The copy in the object
-//! that the loader has loaded first is the owner, whether it has recorded anything or not; so all copies find the same one.
-//! The others are its guests: they have no run, no ring and no thread, and are on when the owner is.
+//! A program, a library that it loads and a library that is preloaded may each have linked the tracer. The copy in the
+//! object that the loader has loaded first is the owner, whether it has recorded anything or not; so all copies find
+//! the same owner. The other copies are its guests: they have no run, no ring and no thread, and trace when the owner
+//! does.
 //!
 //! ```text
 //!   guest: a call of trace!, a scope, a hook          owner
@@ -57,8 +58,8 @@ pub(crate) fn join(owner: Owner) {
 pub(crate) struct Owner(pub &'static Interface);
 
 impl Owner {
-    /// Makes the owner decide whether the process traces, unless that is decided. The owner's object stays loaded
-    /// from then on.
+    /// Makes the owner decide whether the process traces, unless that is decided; returns the settings for this copy.
+    /// The owner's object stays loaded from then on. `every_function`: the first record is one of a hook.
     pub(crate) fn decide(self, every_function: bool) -> Terms {
         let mut terms = Terms::default();
         // SAFETY: the result may be written.
@@ -66,7 +67,7 @@ impl Owner {
         terms
     }
 
-    /// Switches the process's tracing on.
+    /// Switches the process's tracing on; returns the settings for this copy.
     pub(crate) fn start(self) -> Terms {
         let mut terms = Terms::default();
         // SAFETY: the result may be written.
@@ -84,12 +85,12 @@ impl Owner {
         (self.0.forget)(guest);
     }
 
-    /// Counts the records that could not be passed on as lost.
+    /// Counts as lost the `records` that this copy could not pass on.
     pub(crate) fn count_lost(self, records: u64) {
         (self.0.count_lost)(records);
     }
 
-    /// Makes a record of words.
+    /// Makes a record that consists of 64-bit words: `word` is word 0, and `payload` follows.
     pub(crate) fn words(self, ticks: Ticks, word: u64, payload: &[u64]) {
         // SAFETY: `payload` has so many words.
         unsafe { (self.0.words)(ticks.0, word, payload.as_ptr(), payload.len()) };
@@ -122,12 +123,12 @@ impl Owner {
         (self.0.is_inside)()
     }
 
-    /// Returns the ticks of the record that the thread has made last.
+    /// Returns the ticks of the last record of the calling thread; `None` if the thread has made none.
     pub(crate) fn last_ticks(self) -> Option<Ticks> {
         Some((self.0.last_ticks)()).filter(|ticks| *ticks != 0).map(Ticks)
     }
 
-    /// Adds a site by its entry; returns its number and its handle, which may be null.
+    /// Adds a site, given its entry in the table of sites; returns its number and its handle, which may be null.
     pub(crate) fn new_site(self, entry: &[u8], is_captured: bool) -> (u32, *const c_void) {
         let mut number = 0;
         // SAFETY: `entry` has so many bytes, and the result may be written.
@@ -144,7 +145,7 @@ impl Owner {
         unsafe { (self.0.site_state)(site) }
     }
 
-    /// Returns whether the filter allows records of this name and level.
+    /// Returns whether the filter allows records with this level and this name, a module path or a target.
     pub(crate) fn is_allowed(self, name: &str, level: u8) -> bool {
         // SAFETY: `name` has so many bytes.
         unsafe { (self.0.is_allowed)(name.as_ptr(), name.len(), level) }
@@ -155,7 +156,7 @@ impl Owner {
         (self.0.largest_level)()
     }
 
-    /// Reserves `count` consecutive numbers of a kind; returns the first.
+    /// Reserves `count` consecutive ids of a kind, spans or locks; returns the first of them.
     pub(crate) fn numbers(self, kind: u32, count: u64) -> u64 {
         (self.0.numbers)(kind, count)
     }
@@ -165,7 +166,7 @@ impl Owner {
         (self.0.look_at_modules)();
     }
 
-    /// Waits until everything traced before is in the files.
+    /// Waits until all records that were made before are in the files.
     pub(crate) fn flush(self) -> io::Result<()> {
         match (self.0.flush)() {
             0 => Ok(()),
@@ -186,7 +187,7 @@ impl Owner {
         (self.0.catch_signals)();
     }
 
-    /// Reports a moment of a panic of the calling thread.
+    /// Reports that a panic of the calling thread has reached `moment`: [`interface::PANIC_BEGINS`] or a later one.
     pub(crate) fn panic(self, moment: u32) {
         (self.0.panic)(moment);
     }
@@ -208,7 +209,7 @@ unsafe extern "C" fn format(message: *const c_void, sink: *mut c_void, write: Wr
     }
 }
 
-/// The receiver of the text of a message, or of names.
+/// The receiver, in another copy, of the text of a message or of the names of a function.
 pub(crate) struct Sink {
     pub sink: *mut c_void,
     pub write: Write,

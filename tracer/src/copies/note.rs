@@ -19,10 +19,10 @@ pub(crate) struct Copies {
 /// links the library without calling it keeps neither that function, nor the note, nor the interface.
 ///
 /// The function refers to the note by a relocation, which changes nothing, so that linkers keep the note with the
-/// function. They would always keep a note that is not in a section group.
+/// function. Linkers always keep a note that is in no section group.
 ///
-/// The note holds the distance to a pointer, and not the pointer itself: the loader would have to write that, so the
-/// note would be writable, and linkers put notes among read-only sections, in one segment with the code.
+/// The note holds the distance to a pointer, and not the pointer itself: the loader would have to write the pointer, so
+/// the note would be writable, and linkers put notes among read-only sections, in one segment with the code.
 macro_rules! put_note {
     ($interface:path) => {
         #[cfg(all(
@@ -76,21 +76,22 @@ mod elf {
     use super::Copies;
     use crate::sys::without_signals;
 
-    /// The name of the notes.
+    /// The name of the notes by which copies of the library find each other.
     const NAME: [u8; 12] = *b"TracerOwner\0";
-    /// The bytes before a note's name: the sizes of name and content, and the type.
+    /// The number of bytes before a note's name: they hold the sizes of name and content, and the type.
     const HEAD: usize = 12;
 
-    /// The maximum number of copies that are distinguished; a process hardly has three.
+    /// The maximum number of copies that a search finds; a process hardly has three.
     const PLACES: usize = 16;
 
-    /// The result of the search, filled in under the loader's lock; in place, because the program's allocator may do
-    /// anything.
+    /// The result of the search, filled in under the loader's lock. It allocates nothing, because the program's
+    /// allocator may do anything.
     struct Search {
         own: *const Interface,
         /// The version in the note of this copy; `None` until that note is found.
         own_version: Option<u32>,
-        /// The first copies with their versions, in the order of the loader; null if there are fewer.
+        /// The copies with the versions of their interfaces, in the order in which the loader has loaded them; unused
+        /// elements are null.
         copies: [(u32, *const Interface); PLACES],
     }
 
@@ -108,9 +109,9 @@ mod elf {
     /// Finds the copies in all loaded objects, in the order in which these were loaded; `own` is this copy. Finds
     /// none in a child that was forked while another thread held the loader's lock for such a search.
     ///
-    /// Takes the loader's lock, as [`stay_loaded`](crate::sys::stay_loaded) does, which belongs to the same decision.
-    /// The search must not be left by a jump, or the lock would be held for ever: so it calls no code of the program,
-    /// and signals are blocked.
+    /// Takes the loader's lock, as [`stay_loaded`](crate::sys::stay_loaded) does, which the same decision whether to
+    /// trace calls. The search must not be left by a jump, or the lock would be held for ever: so it calls no code of
+    /// the program, and signals are blocked.
     #[cold]
     pub(crate) fn find(own: &'static Interface) -> Copies {
         let mut search = Search { own, own_version: None, copies: [(0, ptr::null()); PLACES] };
@@ -172,7 +173,7 @@ mod elf {
         0
     }
 
-    /// Calls `found` with the type and the content of each note with our name.
+    /// Calls `found` with the type, which is a version, and the content of each note with the name [`NAME`].
     fn each_note(mut notes: &[u8], align: usize, mut found: impl FnMut(u32, &[u8])) {
         let align = if align == 8 { 8 } else { 4 };
         while let Some((head, _)) = notes.split_first_chunk::<HEAD>() {

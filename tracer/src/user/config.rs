@@ -16,30 +16,30 @@ use super::filter::Filter;
 use super::relay;
 use crate::sys;
 
-/// The variable that switches tracing on if no other was named.
+/// The environment variable that switches tracing on, unless the program names another one.
 pub const DEFAULT_VARIABLE: &str = variables::ENABLE;
 
-/// The smallest limit of a file, in bytes.
+/// The smallest limit that can be set for the size of each file, in bytes.
 pub(crate) const MIN_FILE_LIMIT: u64 = 64 * 1024;
-/// The smallest limit for all files of a run together, in bytes.
+/// The smallest limit that can be set for the size of all files of a run together, in bytes.
 pub(crate) const MIN_TOTAL_LIMIT: u64 = 256 * 1024;
 
 /// The policy for a record that finds its thread's ring full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FullPolicy {
-    /// The thread waits for the flusher, at most [`Builder::max_stall`](crate::Builder::max_stall); then its
-    /// records are dropped, counted, until there is room. The wait is recorded as `# stall`.
+    /// The thread waits for the flusher, at most [`Builder::max_stall`](crate::Builder::max_stall); then its records
+    /// are dropped, counted, until there is room. The wait is in the file as a `# wait` line.
     #[default]
     Block,
     /// The record is dropped and counted; `# lost` says how many.
     Drop,
     /// The oldest records are overwritten: a flight recorder. Nothing is written to files in normal operation. The
     /// newest records of each thread, as many as its ring holds, are written by
-    /// [`Tracer::snapshot`](crate::Tracer::snapshot), by a panic (unless the program later sets a panic hook that
-    /// does not call the former one), at the end of the process, whatever its cause, and by `tracemerge snapshot PID`
-    /// from outside. `# lost reason=overwritten` gives the number of records that are missing before them. Rings of
-    /// threads that have ended are kept until sixteen others have.
+    /// [`Tracer::snapshot`](crate::Tracer::snapshot), by a panic (unless the program later sets a panic hook that does
+    /// not call the former one), at the end of the process, whatever its cause, and by `tracemerge snapshot PID` from
+    /// outside. `# lost reason=overwritten` gives the number of records that are missing before them. The ring of a
+    /// thread that has ended is kept until sixteen other threads have ended after it.
     Overwrite,
 }
 
@@ -47,11 +47,11 @@ pub enum FullPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// Text lines are written.
+    /// The file consists of lines of text.
     #[default]
     Text,
-    /// Records are written in their format in memory: for volume, about three times as fast. `tracemerge` converts
-    /// them to text.
+    /// Records are copied to the file in the format that they have in memory. For large volumes this is about three
+    /// times as fast. `tracemerge` converts them to text.
     Raw,
 }
 
@@ -71,8 +71,8 @@ pub enum Clock {
     /// The counter is read in program order: a record that happens after another never has smaller ticks.
     #[default]
     Ordered,
-    /// The counter is read without the fence: some nanoseconds cheaper, but hand-overs between threads may
-    /// look reversed.
+    /// The counter is read without the fence that keeps program order: some nanoseconds cheaper, but hand-overs between
+    /// threads may look reversed.
     Fast,
     /// The system's monotonic clock in nanoseconds (`CLOCK_MONOTONIC`, `QueryPerformanceCounter`), which is also used
     /// if the system does not trust the counter: slower, and coarser on some systems (100 ns on Windows), but it is
@@ -80,7 +80,7 @@ pub enum Clock {
     System,
 }
 
-/// The settings, resolved.
+/// The settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     pub directory: Option<PathBuf>,
@@ -104,7 +104,7 @@ pub(crate) struct Config {
     pub max_depth: u32,
     /// The shortest duration of a call that hooks record.
     pub min_duration: Duration,
-    /// Whether the run records nothing until recording is requested from outside.
+    /// Whether the run records nothing until another process requests recording.
     pub paused: bool,
     pub own_descriptors: bool,
 }
@@ -138,7 +138,7 @@ impl Default for Config {
 /// only, and orders no other memory.
 static EVERY_FUNCTION: AtomicBool = AtomicBool::new(false);
 
-/// Makes the defaults those of a process that records every function, for decisions that begin later.
+/// Makes later decisions whether to trace use the defaults of a process that records every function.
 pub(crate) fn expect_every_function() {
     EVERY_FUNCTION.store(true, Ordering::Relaxed);
 }
@@ -156,7 +156,7 @@ impl Config {
         config
     }
 
-    /// Returns the settings of a process whose program has set none.
+    /// Returns the settings of a process whose program has set none, before the environment overrides them.
     pub(crate) fn of_process() -> Config {
         let config = Config::of_program();
         if !expects_every_function() {
@@ -166,8 +166,8 @@ impl Config {
         Config { ring_size: 4 << 20, format: Format::Raw, clock: ClockKind::Fast, ..config }
     }
 
-    /// Returns whether a run with `self`, whose clock may have been replaced, has the settings that `wanted`
-    /// requests.
+    /// Returns whether a run with the settings `self` is as `wanted` requests, on a machine that may have replaced the
+    /// wanted clock by another one.
     pub(crate) fn same_settings(&self, wanted: &Config) -> bool {
         let wanted_clock = trace_store::counter::available(wanted.clock);
         *self == Config { clock: wanted_clock, ..wanted.clone() }
@@ -253,7 +253,7 @@ impl Config {
     }
 }
 
-/// Reads an encoding of the trace files from a variable.
+/// Sets the format of the trace files from an environment variable, if that names one.
 fn read_format(variable: &str, format: &mut Format) {
     read(variable, "text or raw", format, |text| match text {
         "text" => Some(Format::Text),
@@ -262,15 +262,15 @@ fn read_format(variable: &str, format: &mut Format) {
     });
 }
 
-/// Returns whether the environment requests tracing, now or later, by the default variable. An unclear value is
-/// reported elsewhere.
+/// Returns whether the environment requests tracing, now or later, by the default variable. Does not report a value
+/// that has no meaning.
 pub(crate) fn is_tracing_requested() -> bool {
     let switch = parse_switch(variables::value(DEFAULT_VARIABLE).as_ref());
     !sys::privileged() && matches!(switch, Some(Switch::On | Switch::Paused))
 }
 
-/// Returns whether the user wants tracing: no in a process that has more rights than the user who started it
-/// (setuid), otherwise the value of `variable`, or yes if there is no variable.
+/// Returns whether the user wants tracing: no in a process that has more rights than the user who started it (setuid),
+/// otherwise the value of the environment variable `variable`, or yes if that is `None`.
 pub(crate) fn wanted(variable: Option<&str>) -> Switch {
     if !sys::privileged() {
         return variable.map_or(Switch::On, switch_of);
@@ -299,7 +299,8 @@ fn switch_of(variable: &str) -> Switch {
     })
 }
 
-/// Sets `value` from the variable `name`, if that is set to something that `parse` accepts.
+/// Sets `value` from the environment variable `name`, if that has a text that `parse` accepts. Reports any other text
+/// to the user, as not `expected`.
 fn read<T>(name: &str, expected: &str, value: &mut T, parse: impl Fn(&str) -> Option<T>) {
     let Some(text) = variables::value(name) else { return };
     match text.to_str().map(str::trim).and_then(parse) {
@@ -327,12 +328,12 @@ fn parse_duration(text: &str) -> Option<Duration> {
     duration::parse_ns(text).map(Duration::from_nanos).filter(|duration| *duration <= MAX_DURATION)
 }
 
-/// The meaning of a variable that switches something on.
+/// The meaning of an environment variable that switches something on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Switch {
     On,
     Off,
-    /// Off until tracing is requested from outside.
+    /// Tracing is off until another process requests it.
     Paused,
 }
 

@@ -2,11 +2,11 @@
 //! `RUST_LOG`.
 //!
 //! `directive,directive,...`, each `path`, `path=level` or `level`. A level is `off`, or one of those that are on:
-//! `on`, `trace`, `debug`, `info`, `warn`, `error`. Records with a level of their own, which come from `log` and
-//! `tracing`, are on up to that level; records of `trace!` have no level, and are on unless it is `off`. The
-//! directive with the longest path that is the site's or one above it decides. If there is no such directive, the
-//! bare level decides; without one, sites are on unless some directive has switched a path on: `other` alone means
-//! only that path.
+//! `on`, `trace`, `debug`, `info`, `warn`, `error`. Records that have a level, which come from `log` and `tracing`, are
+//! on up to the level of the directive; records of `trace!` have no level, and are on unless the directive says `off`.
+//! Of the directives whose path is the site's path or contains it, the one with the longest path decides. If there is
+//! no such directive, the directive without a path decides. If that is missing, too, sites are on unless some directive
+//! has switched a path on: `other` alone means only that path.
 
 use trace_format::sites::Level;
 
@@ -42,7 +42,7 @@ impl Filter {
         filter
     }
 
-    /// Adds a directive. Returns false if it is not one.
+    /// Adds a directive. Returns false if the text is not a directive.
     fn add(&mut self, directive: &str) -> bool {
         match directive.split_once('=') {
             None => match level(directive) {
@@ -67,7 +67,7 @@ impl Filter {
         self.paths.push((path.to_owned(), limit));
     }
 
-    /// Returns whether sites with this module path or target, and with this level, which may be none, are on.
+    /// Returns whether sites with this level, which may be none, and this name, a module path or a target, are on.
     pub(crate) fn allows(&self, name: &str, level: Level) -> bool {
         let is_in = |path: &str| {
             name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
@@ -100,8 +100,8 @@ fn level(word: &str) -> Option<Limit> {
     })
 }
 
-/// Returns whether this may be the path of a module: names and `::`. Hyphens are allowed, because crates may have
-/// them elsewhere.
+/// Returns whether `text` may be the path of a module: names with `::` between them. Hyphens are allowed, because the
+/// names of packages may have them.
 fn is_path(text: &str) -> bool {
     let is_name = |name: &str| {
         !name.is_empty()

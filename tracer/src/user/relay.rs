@@ -1,8 +1,7 @@
 //! Messages of the tracer to the user: on stderr, in one line, never fatal.
 //!
-//! The flusher has descriptors of its own, and its number 2 is not the host's stderr. Its messages go through its
-//! run's [`Relay`]: a thread that shares the host's descriptors, or, at the end of the process, the thread that
-//! exits.
+//! The flusher has descriptors of its own, and its descriptor 2 is not the host's stderr. Its messages go through its
+//! run's [`Relay`]: a thread that shares the host's descriptors, or, at the end of the process, the thread that exits.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -19,7 +18,7 @@ use crate::words::wake::Wake;
 
 /// The number of lines that may wait to be printed; further ones are dropped.
 const MAX_WAITING_LINES: usize = 256;
-/// The time that the thread that exits waits for another one that is printing.
+/// The longest time for which the thread that exits waits for another thread that is printing.
 const MAX_WAIT: Duration = Duration::from_millis(200);
 
 thread_local! {
@@ -47,7 +46,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Starts the thread. Must be called by a thread that shares the host's descriptors.
+    /// Starts the relay's thread. Must be called by a thread that shares the host's descriptors.
     ///
     /// # Errors
     /// The thread cannot be made.
@@ -67,7 +66,7 @@ impl Relay {
         THREAD_RELAY.set(Some(self));
     }
 
-    /// Ends the thread.
+    /// Makes the relay's thread end.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
         self.wake.wake();
@@ -82,8 +81,8 @@ impl Relay {
         self.wake.wake();
     }
 
-    /// Prints all lines that wait. A line is taken out only when it is written: a thread that exits finds it, or
-    /// waits for it.
+    /// Prints all lines that wait. Keeps the lock until they are written: a thread that exits finds a line waiting, or
+    /// waits until it is written.
     pub(crate) fn print_all_lines(&self) {
         let Some(mut lines) = self.lines.try_lock_for(MAX_WAIT) else { return };
         while let Some(line) = lines.pop_front() {

@@ -4,13 +4,12 @@
 //! |---|---|
 //! | `mod` | the thread: its loop, requests, the end of the process |
 //! | `ring_drain` | a ring of this process and the drain of the thread that has it |
-//! | `pace` | how fast a ring fills, and so when to look at it again |
+//! | `pace` | how fast a ring fills, and so when the flusher has to look at it again |
 //! | `own_descriptors` | the table of open files, the flusher's own or the program's |
 //! | `supply` | rings: made, reserved, lent out again, freed |
 //!
-//! Every file is created, reserved, written and closed on this thread, which takes no signals. It never
-//! panics, never writes to stdout, and its own records are discarded. The work is done in
-//! [`Flusher::drain_once`]; the loop around it only waits.
+//! Every file is created, reserved, written and closed on this thread, which takes no signals. It never panics, never
+//! writes to stdout, and its own records are discarded. [`Flusher::drain_once`] writes the records.
 
 mod own_descriptors;
 mod pace;
@@ -42,9 +41,10 @@ use crate::words::exclusion::Excluded;
 
 /// The number of steps of the supply of rings after which all rings are drained: a ring of 1 MiB takes some 20 steps.
 const DRAIN_STEPS: usize = 160;
-/// The time between two checks of threads and files.
+/// The minimum time between two checks of threads, trace files and the run's directory: see
+/// [`Flusher::check_threads_and_files`].
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The time between two signs of life.
+/// The minimum time between two signs of life of the process, which are written for recoverers.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// The maximum number of rings of ended threads that wait while their files cannot be written.
 const MAX_WAITING_RINGS: usize = 64;
@@ -84,25 +84,25 @@ struct Flusher {
     place: TracePlace,
     supply: Supply,
     rings: Vec<RingDrain>,
-    /// The lines on their way into a file.
+    /// A buffer for lines that are about to be written to a file.
     out: Vec<u8>,
     checked_at: Instant,
-    /// The time of the last look at the process that was noted.
+    /// The time of the last sign of life that was written.
     looked: Option<Instant>,
     /// True once the flusher has looked for dead runs.
     recovered: bool,
-    /// The time at which files that fail are tried again.
+    /// The time at which the flusher tries again to write files that could not be written; `None`: at once.
     retry: Option<Instant>,
     /// The first error that no `flush` has returned yet.
     error: Option<io::Error>,
-    /// Whether a `flush` has returned that files cannot be written; `None` while they can. Each outage is reported to
-    /// the user once.
+    /// Whether a `flush` has returned the error of the current outage, in which files cannot be written; `None` while
+    /// they can be written. Each outage is reported to the user once.
     outage: Option<bool>,
-    /// The drain of the thread that has ended last.
+    /// The drain of the thread that has ended last: its file can report the end of the run.
     last_ended: Option<Drain>,
     /// The number of threads with flight recorders that were seen to have ended.
     ended: u64,
-    /// The last error, as text.
+    /// The text of the last error in writing a file.
     last_error: String,
 }
 
@@ -187,7 +187,7 @@ impl Flusher {
         next.map_or(longest, |at| at.saturating_duration_since(Instant::now()).min(longest))
     }
 
-    /// Notes that the process lives, and the values of the clocks.
+    /// Writes a sign of life, for recoverers: the values of the clocks.
     fn look(&mut self) {
         if self.looked.is_none_or(|at| at.elapsed() >= LOOK_INTERVAL) {
             self.looked = Some(Instant::now());
@@ -197,8 +197,8 @@ impl Flusher {
         }
     }
 
-    /// Checks whether the process has become another user, and writes that into the former user's files: later
-    /// records belong to the other user.
+    /// Checks whether the process has become another user. If so, writes that into the existing files, which belong to
+    /// the former user: later files belong to the new one.
     fn follow_user(&mut self) {
         let (rings, place) = (&mut self.rings, &mut self.place);
         let user = self.supply.follow_user(self.run, rings, &self.info, place);
@@ -221,8 +221,8 @@ impl Flusher {
         }
     }
 
-    /// Pauses or resumes tracing, if another process has requested that. The files record the time: a call that was
-    /// open then may have been left without a record.
+    /// Pauses or resumes tracing, if another process has requested that. The files get the time of the switch: a call
+    /// of a function that was open then may have been left without a record.
     fn follow_switch(&mut self) {
         let Some((switch, on)) = self.supply.switch().and_then(|switch| Some((switch, switch.take()?)))
         else {
@@ -242,7 +242,7 @@ impl Flusher {
         }
     }
 
-    /// Looks at the modules for a thread that waits for that, because it loads or unloads some.
+    /// Updates the module table if a thread waits for that, because it loads or unloads modules.
     fn look_at_modules(&mut self) {
         self.run.look_request.answer(|| self.supply.look_at_modules());
     }
@@ -264,7 +264,7 @@ impl Flusher {
         }
     }
 
-    /// Carries out the requests; breaks after a shutdown.
+    /// Carries out the requests that threads have queued; breaks after a shutdown.
     fn handle_requests(&mut self) -> std::ops::ControlFlow<()> {
         while let Some(request) = self.run.requests.take() {
             match request.wanted {
@@ -335,8 +335,9 @@ impl Flusher {
         self.supply.take_back(self.run, &mut self.rings);
     }
 
-    /// Writes the records in one ring. Threads that wait for a ring get theirs between two portions: writing all
-    /// records may take longer than they wait.
+    /// Writes the records in one ring. Threads that wait for a ring get one between two portions: writing all records
+    /// may take longer than they wait. If the thread of the ring has ended, returns the drain that has written its
+    /// file.
     fn drain_ring(&mut self, index: usize) -> io::Result<Option<Drain>> {
         let run = self.run;
         let mut can_make = true;
@@ -403,7 +404,8 @@ impl Flusher {
     }
 
     /// Keeps the flight recorders of the last few threads that have ended. The run's own file reports the number of
-    /// records that are dropped with the others. At the end of the process all flight recorders are written.
+    /// records that are dropped with older flight recorders. At the end of the process all flight recorders are
+    /// written.
     fn limit_kept(&mut self) {
         let kept = |ring: &&mut RingDrain| ring.has_ended() && ring.keeps();
         for ring in self.rings.iter_mut().filter(kept) {
@@ -521,8 +523,8 @@ impl Flusher {
     }
 
     /// Writes the losses that no thread's file can report into a file of the run's own: records of threads that never
-    /// got a ring, records dropped with flight recorders or files, and records that are lost with rings of which
-    /// `goes` is true.
+    /// got a ring, records dropped with flight recorders or files, and records that are lost with the rings for which
+    /// `goes` returns true.
     fn end_run_file(&mut self, ended: Ended, goes: fn(&RingDrain) -> bool) {
         let unwritten = self.report_unwritten(goes);
         let ringless = self.run.ringless_records();
@@ -554,8 +556,8 @@ impl Flusher {
         sys::wake_word(&self.run.exit.finished, i32::MAX);
     }
 
-    /// Reports to the user how many records are lost with their rings because their files cannot be written, and
-    /// returns that number.
+    /// Reports to the user how many records are lost with the rings for which `goes` returns true, because their files
+    /// cannot be written. Returns that number.
     fn report_unwritten(&mut self, goes: fn(&RingDrain) -> bool) -> u64 {
         let mut context = DrainContext {
             info: &self.info,
@@ -572,8 +574,8 @@ impl Flusher {
         lost
     }
 
-    /// Ends all files, and writes the number of files into one of them: if none is left to be ended, into that of the
-    /// thread that has ended last.
+    /// Ends all files, and writes the number of the run's files into one of them; if all files were ended before, into
+    /// the file of the thread that has ended last.
     fn end_files(&mut self, ended: Ended) {
         let mut errors = Vec::new();
         let mut said = false;

@@ -8,7 +8,7 @@ use crate::shared::run::Run;
 use crate::user::relay;
 
 /// Gives the flusher its own table of descriptors, unless the settings say `shared`: no other thread can close the
-/// files that this thread opens from here on. Must be called before anything is opened.
+/// files that this thread opens from here on. Must be called before the flusher opens anything.
 pub(super) fn take_own(run: &'static Run) {
     if !run.config.own_descriptors {
         return;

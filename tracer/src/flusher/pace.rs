@@ -1,13 +1,13 @@
-//! When the flusher looks at a ring again: before the ring's thread has to wake it. Waking a thread that sleeps takes
-//! several microseconds of the thread that wakes it.
+//! The time of the flusher's next look at a ring: before the ring's thread has to wake the flusher. Waking a thread
+//! that sleeps takes several microseconds of the thread that wakes it.
 
 use std::time::{Duration, Instant};
 
-/// The part of a ring, one in so many, that may fill until the next look. A thread wakes the flusher when half of its
-/// ring waits, so the flusher may come late by the time in which another quarter fills.
+/// 1/`PARTS` of a ring may fill until the flusher's next look. A thread wakes the flusher when half of its ring waits,
+/// so the flusher may come late by the time in which another quarter fills.
 const PARTS: u64 = 4;
-/// The longest time until the next look at a ring that has filled faster than expected: the flusher has to learn how
-/// fast.
+/// The longest time until the next look at a ring that has filled faster than expected: the flusher has to measure how
+/// fast it fills now.
 const LEARNING_TIME: Duration = Duration::from_millis(1);
 /// The shortest time between two measurements, and from one look to the next.
 const SHORTEST: Duration = Duration::from_micros(100);
@@ -17,7 +17,7 @@ const SHORTEST: Duration = Duration::from_micros(100);
 pub(super) struct Pace {
     /// The time of the last measurement, and the position of the ring's thread then.
     last: Option<(Instant, u64)>,
-    /// The times that a part of the ring took to fill, as measured by the last look and by the one before.
+    /// The times in which 1/[`PARTS`] of the ring fills, as measured at the last look and at the look before it.
     times: [Duration; 2],
     /// The longest time from the last measurement to the next look.
     longest: Duration,
@@ -33,7 +33,7 @@ impl Pace {
     }
 
     /// Notes the fill level of a ring of `capacity` bytes at `now`. Its thread is at the position `head`, and `waiting`
-    /// bytes before that wait for the flusher.
+    /// bytes before `head` wait for the flusher.
     pub(super) fn look(&mut self, now: Instant, head: u64, waiting: u64, capacity: u64) {
         let (at, from) = *self.last.get_or_insert((now, head));
         let elapsed = now.saturating_duration_since(at);
@@ -67,13 +67,14 @@ mod tests {
 
     const CAPACITY: u64 = 1 << 20;
 
-    /// A ring that is looked at at the times of its pace, or when half of it waits, as its thread would ask for.
+    /// A simulated ring. The flusher looks at it at the times of its pace, and when its thread wakes the flusher
+    /// because the ring is half full.
     struct Ring {
         pace: Pace,
         now: Instant,
         head: u64,
         consumed: u64,
-        /// The number of looks that its thread has asked for, and the number of all looks.
+        /// The number of times that the thread has woken the flusher; `looks` is the number of all looks.
         wakes: u32,
         looks: u32,
     }
@@ -87,7 +88,7 @@ mod tests {
             ring
         }
 
-        /// Lets `time` pass, in which the thread makes `bytes` at the end of each `gap`. The flusher sleeps for
+        /// Lets `time` pass, in which the thread writes `bytes` bytes at the end of each `gap`. The flusher sleeps for
         /// 100 ms at most, from the last look.
         fn pass(&mut self, time: Duration, bytes: u64, gap: Duration) {
             let end = self.now + time;

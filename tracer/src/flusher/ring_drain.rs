@@ -31,9 +31,10 @@ pub(crate) struct RingDrain {
     clock_written_at: Instant,
     /// The time when the thread's name was last read.
     name_read_at: Option<Instant>,
-    /// True if the thread has made records since the last second in which its name was read.
+    /// True if records of the thread were written since [`RingDrain::follow_name`] read its name last.
     name_is_due: bool,
-    /// True if the ring's thread has ended and everything is written: the ring can be lent again.
+    /// True if the ring's thread has ended, its records are written or given up, and the supply of rings has not taken
+    /// the ring back yet.
     freed: bool,
     /// True if the next drain has to write the records of a flight recorder.
     wanted: bool,
@@ -43,14 +44,14 @@ pub(crate) struct RingDrain {
     orphan: bool,
 }
 
-/// The records that a drain writes.
+/// The result of a drain: whether it has written all records of the ring.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is returned, and kept nowhere")]
 pub(crate) enum Extent {
-    /// Everything that the ring's thread had written when the drain began is in the file. If the thread has ended,
-    /// with the drain that has written the file.
+    /// Everything that the ring's thread had written when the drain began is in the file. If the thread has ended, this
+    /// has the drain that has written the file.
     All(Option<Drain>),
-    /// There may be more to drain.
+    /// The drain was interrupted, and records may be left to write.
     Partial,
 }
 
@@ -133,8 +134,8 @@ impl RingDrain {
         self.ring.header().tenancy.state() == Ok(State::Ended) && self.ring.detachment.is_thread_detached()
     }
 
-    /// Returns whether the ring's thread has called `exit`. Its file ends last, and so says how many files
-    /// the run has made.
+    /// Returns whether the ring's thread has called `exit`, and its file is not ended. That file ends last, and so has
+    /// the number of all files of the run.
     pub(crate) fn waits_for_exit(&self) -> bool {
         let drain_goes_on = self.drain.as_ref().is_some_and(|drain| !drain.is_ended(self.ring.header()));
         drain_goes_on && self.has_ended() && self.ring.end_reason() == EndReason::Exit
@@ -222,8 +223,8 @@ impl RingDrain {
         }
     }
 
-    /// Returns when the ring has to be drained again so that its thread need not wake the flusher; `None` if the
-    /// thread makes no records, or they wait for more than the flusher.
+    /// Returns when the ring has to be drained again so that its thread need not wake the flusher; `None` if the thread
+    /// makes no records, the file cannot be written, or the ring is a flight recorder that keeps its records.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         self.pace.next_look().filter(|_| !self.is_failing() && !self.keeps())
     }
@@ -239,7 +240,7 @@ impl RingDrain {
         self.drain.as_mut().is_some_and(|drain| drain.drop_older_half(drained, context))
     }
 
-    /// Checks whether the thread's file was deleted.
+    /// Checks whether the thread's file was deleted or truncated; if so, closes it.
     pub(crate) fn check_file(&mut self) {
         if let Some(drain) = &mut self.drain {
             drain.check_file();
@@ -257,7 +258,7 @@ impl RingDrain {
         }
     }
 
-    /// Writes the last lines of the file, if there is a file without them; returns whether it did.
+    /// Writes the last lines of the file, if there is a file without them; returns whether it has written any.
     pub(crate) fn end(&mut self, context: &mut DrainContext<'_>, ended: Ended) -> io::Result<bool> {
         let (drained, dies) = (self.drained(), self.dies_with_process());
         let header = self.ring.header();
@@ -302,7 +303,8 @@ impl RingDrain {
         if is_unseen { self.ring.header().main.lost_full.load(Ordering::Relaxed) } else { 0 }
     }
 
-    /// Notes that the ring's thread has ended, as the one after `count` others, unless that was noted before.
+    /// Notes that the ring's thread has ended after `count` other threads, and adds it to `count`, unless that was
+    /// noted before.
     pub(crate) fn note_end(&mut self, count: &mut u64) {
         if self.ended.is_none() {
             *count += 1;
@@ -326,7 +328,7 @@ impl RingDrain {
         lost
     }
 
-    /// Makes the ring ready for another thread.
+    /// Makes the ring ready for another thread; returns the drain of the thread that had it.
     fn free(&mut self) -> Option<Drain> {
         let header = self.ring.header();
         // Locked until the ring's own counters are cleared, so that a sum over all rings counts each record once.

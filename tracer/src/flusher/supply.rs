@@ -1,4 +1,5 @@
-//! The supply of rings: made and reserved ahead of need, lent, taken back, freed. Flusher thread only.
+//! The supply of rings: they are made, and their memory reserved, ahead of need; then they are lent to threads, taken
+//! back, and freed. Flusher thread only.
 #![allow(unsafe_code, reason = "frees rings that nobody has; argued where it stands")]
 
 use std::io;
@@ -26,15 +27,15 @@ use crate::user::relay;
 /// The number of ready rings beyond which further ones are freed.
 const SURPLUS: usize = 4 * SPARE;
 
-/// The largest share of the remaining shared memory that one ring takes (one in so many), so that later threads get
-/// smaller rings instead of none.
+/// The part of the remaining shared memory that one ring may take is 1/`SHARE`, so that later threads get smaller rings
+/// instead of none.
 const SHARE: u64 = 8;
 
-/// The memory that private rings may take, in bytes.
+/// The memory, in bytes, that private rings may take together; further ones are as small as possible.
 const PRIVATE_BUDGET: u64 = 64 << 20;
 
-/// Returns the geometry of a ring of `wanted` bytes, or of the largest smaller one that fits in `budget`, or of the
-/// smallest if none does.
+/// Returns the geometry of a ring of `wanted` bytes, or of the largest smaller ring whose file fits in `budget`, or of
+/// the smallest possible ring if none fits.
 fn largest_within(wanted: u64, budget: u64) -> Geometry {
     let mut geometry = Geometry::of(wanted);
     while geometry.file_size() > budget && geometry.capacity > MIN_CAPACITY {
@@ -43,8 +44,8 @@ fn largest_within(wanted: u64, budget: u64) -> Geometry {
     geometry
 }
 
-/// Makes a ring file, or a smaller one if the memory has been taken meanwhile. `in_part` allows that the rest of a
-/// large one is reserved later.
+/// Makes the file of a ring, or of a smaller ring if there is not enough memory any more. `in_part` allows that only
+/// the first bytes of a large ring are reserved now, and the returned rest is reserved later.
 fn create_shared(
     directory: &mut RunDirectory,
     index: u32,
@@ -71,8 +72,9 @@ fn create_shared(
     }
 }
 
-/// The number of rings that threads may have at a time before all of their memory is reserved: a thread that waits for
-/// memory gives up after a while, and one that waits for a ring does not as long as others get theirs.
+/// The maximum number of handed-out rings whose memory is not reserved completely. It is small because a thread that
+/// waits for memory gives up after a while, and a thread that waits for a ring does not as long as other threads get
+/// rings.
 const MAX_GROWING: usize = SPARE;
 
 /// The number of bytes of a ring after whose reservation the flusher lets other threads run once, unless a thread has
@@ -87,20 +89,21 @@ struct Growing {
     is_handed_out: bool,
 }
 
-/// The maker of rings, which keeps account of their memory.
+/// The maker of the run's rings, which keeps account of their memory.
 pub(crate) struct Supply {
     directory: Result<RunDirectory, String>,
-    /// The run's directories from before the process became another user, who may not make rings there.
+    /// The directories that the run had before the process became another user, who may not make rings there.
     former: Vec<RunDirectory>,
-    /// The user who made the directory.
+    /// The id of the user who made `directory`.
     user: u32,
-    /// Bytes that shared rings may still take.
+    /// The number of bytes that further shared rings may take.
     budget: u64,
-    /// Bytes that private rings may still take; when they are used up, further ones are as small as can be.
+    /// The number of bytes that further private rings may take; when it is used up, private rings are as small as
+    /// possible.
     private_budget: u64,
     /// The number of records that were dropped with flight recorders of threads that had ended.
     forgotten: u64,
-    /// The rings that are not reserved completely.
+    /// The rings whose memory is not reserved completely.
     growing: Vec<Growing>,
     /// True while a ring may be handed out before all of its memory is reserved: so far the rest could always be
     /// reserved afterwards.
@@ -112,15 +115,15 @@ pub(crate) struct Supply {
     /// Whether this process has removed the run's directory itself, because it exits or the run ends.
     is_removed: bool,
     made: u32,
-    /// The sites that readers of the run's directory know.
+    /// The plans by which the flusher formats the captured arguments of the sites in the run's site table.
     plans: Plans,
-    /// The modules that readers of the run's directory know, once it is made.
+    /// The table of the process's modules, which is also written into the run's directory.
     modules: ModuleTable,
     run: &'static Run,
 }
 
 impl Supply {
-    /// Prepares the run's directory; without one, rings will be private.
+    /// Makes the supply and the run's directory; if the directory cannot be made, all rings will be private.
     pub(crate) fn new(run: &'static Run, info: &meta::Run, place: &mut TracePlace) -> Supply {
         let (mut sites, mut plans) = (sites::in_site_table(), Plans::default());
         for site in &mut sites {
@@ -155,7 +158,8 @@ impl Supply {
         }
     }
 
-    /// Ensures that the run's directory stays this process's; see [`RunDirectory::keep_open`].
+    /// Opens the site tables in the run's directories again if the program has closed them; see
+    /// [`RunDirectory::keep_open`].
     pub(crate) fn keep_open(&mut self) {
         for directory in self.directories_mut() {
             // On an error, the next call tries again.
@@ -163,14 +167,14 @@ impl Supply {
         }
     }
 
-    /// Writes the list of the process's modules where recovery will find it: once, and then again whenever records
-    /// have addresses.
+    /// Writes the table of the process's modules into the run's directory, where recovery will find it: at the first
+    /// call, and later only if records with addresses were rendered since.
     pub(crate) fn write_modules(&mut self) {
         let directory = self.directory.as_ref().ok().map(RunDirectory::path);
         self.modules.keep_in(directory);
     }
 
-    /// Brings the list of the process's modules up to date.
+    /// Brings the table of the process's modules up to date.
     pub(crate) fn look_at_modules(&mut self) {
         self.modules.lines();
     }
@@ -243,7 +247,7 @@ impl Supply {
 
     /// Restores the missing parts of the run's directory, as far as possible, and makes threads whose rings have lost
     /// their files take other rings: records in a ring without a file are lost with the process. If a part cannot be
-    /// restored now, the next look tries again.
+    /// restored now, the next check of the directory tries again.
     pub(crate) fn restore(
         &mut self,
         run: &'static Run,
@@ -285,7 +289,8 @@ impl Supply {
         }
     }
 
-    /// Writes the queued sites where recovery will find them. With private rings there is nothing to recover.
+    /// Writes the entries of the queued sites into the site tables of the run's directories, where recovery will find
+    /// them. A run without a directory has only private rings, which cannot be recovered.
     pub(crate) fn write_sites(&mut self) {
         sites::write_queued_entries(self.run, |mut entry| {
             let mut directories = self.directory.iter_mut().chain(&mut self.former);
@@ -294,8 +299,8 @@ impl Supply {
         });
     }
 
-    /// Returns whether a ring should be made: some are kept ready, and one for each waiting thread. When the process
-    /// exits, only those for waiting threads are made.
+    /// Returns whether a ring should be made: there should be a ready one for each waiting thread, and [`SPARE`] more
+    /// unless the process exits.
     pub(crate) fn needs_ring(&self, run: &Run) -> bool {
         let waiting = run.waiting.load(Ordering::Relaxed) as usize;
         let exiting = run.exit.requested.load(Ordering::Relaxed) == 1;
@@ -316,8 +321,8 @@ impl Supply {
     }
 
     /// Does the most urgent work for the supply of rings: hands out a ring for a waiting thread, reserves the next part
-    /// of a ring that a thread has, or makes or reserves one that will be ready. Returns false if nothing is left to
-    /// do, or can be done.
+    /// of a ring that a thread has, or makes or reserves a ring that is to be kept ready. Returns false if nothing is
+    /// left to do, or nothing can be done.
     pub(crate) fn advance(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) -> bool {
         let is_handed_out = |growing: &Growing| growing.is_handed_out;
         let count = self.growing.iter().filter(|growing| growing.is_handed_out).count();
@@ -333,14 +338,14 @@ impl Supply {
         true
     }
 
-    /// Reserves all of the memory of the rings that were made.
+    /// Reserves the rest of the memory of all rings that were made.
     pub(crate) fn complete(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) {
         while !self.growing.is_empty() {
             self.reserve_next(run, tails, 0);
         }
     }
 
-    /// Hands out a ring to a thread that waits for one; returns false if there is none.
+    /// Hands out a ring to a thread that waits for one; returns false if no ring can be had.
     pub(crate) fn serve(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) -> bool {
         match self.growing.iter().position(|growing| !growing.is_handed_out) {
             Some(at) => {
@@ -352,7 +357,7 @@ impl Supply {
         }
     }
 
-    /// Reserves the next part of the memory of a ring that is being reserved.
+    /// Reserves the next part of the memory of the ring `growing[at]`.
     fn reserve_next(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>, at: usize) {
         let Growing { ring, rest, is_handed_out } = &mut self.growing[at];
         let (ring, is_handed_out) = (*ring, *is_handed_out);
@@ -386,8 +391,8 @@ impl Supply {
         }
     }
 
-    /// Makes a ring. If a thread waits for it, or it is reserved completely, puts it among the ready ones; returns
-    /// false if it cannot be made, or if there is no place for it.
+    /// Makes a ring. If a thread waits for it, or its memory is reserved completely, puts it into the pool of ready
+    /// rings. Returns false if it cannot be made, or if the pool is full.
     pub(crate) fn add(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) -> bool {
         match self.make(run) {
             Ok(None) => false,
@@ -413,7 +418,7 @@ impl Supply {
         }
     }
 
-    /// Puts a ring among the ready ones; frees it and returns false if there is no place for it.
+    /// Puts a ring into the pool of ready rings; if the pool is full, frees the ring and returns false.
     fn hand_out(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>, ring: &'static ThreadRing) -> bool {
         run.rings.lock().push(ring);
         let is_put = run.put_ready(ring);
@@ -463,7 +468,8 @@ impl Supply {
         ring.map(|ring| Some((ring, None)))
     }
 
-    /// Lends freed rings again, or frees them if there are too many.
+    /// Makes the drained rings of ended threads ready for other threads; frees those that were closed, and those that
+    /// are too many.
     pub(crate) fn take_back(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) {
         let mut ready = run.ready.count();
         let mut surplus = Vec::new();
@@ -492,7 +498,7 @@ impl Supply {
         unsafe { ThreadRing::free(ring) };
     }
 
-    /// Forgets the part of a ring that is not reserved.
+    /// Removes a ring from the list of rings whose memory is not reserved completely.
     #[inline(never)]
     fn stop_growing(&mut self, ring: &ThreadRing) {
         if let Some(at) = self.growing.iter().position(|growing| std::ptr::eq(growing.ring, ring)) {
@@ -539,12 +545,13 @@ impl Supply {
         self.directory.iter().chain(&self.former).for_each(|directory| note(&directory.life.looks));
     }
 
-    /// Returns the switch by which the run is paused from outside, if it has a directory.
+    /// Returns the switch by which other processes pause and resume the run; `None` if the run has no directory.
     pub(crate) fn switch(&self) -> Option<&'static Switch> {
         self.directory.as_ref().ok().map(|directory| &directory.life.switch)
     }
 
-    /// Removes everything at shutdown except the memory of rings that threads still point to.
+    /// Removes the run's directories and frees all rings, at shutdown. The memory of rings that threads may still use
+    /// stays until these threads leave them.
     pub(crate) fn end(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) {
         let taken: Vec<_> = std::iter::from_fn(|| run.ready.take()).map(|(ring, _)| ring).collect();
         run.rings.lock().clear();
@@ -564,12 +571,12 @@ impl Supply {
     }
 }
 
-/// Returns the maker of the run's directory.
+/// Returns the settings with which the run's directory is made.
 fn maker<'a>(run: &'a Run, info: &'a meta::Run, place: &'a TracePlace) -> DirectorySettings<'a> {
     DirectorySettings::new(run.config.runtime_directory.as_deref(), sys::thread_id(), info, place)
 }
 
-/// Returns a name for the missing part.
+/// Returns the name, in a message to the user, of the missing part of the run's directory.
 fn missing_part_name(missing: &Missing) -> &'static str {
     match missing {
         Missing { directory: true, .. } => "all",

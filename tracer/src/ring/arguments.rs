@@ -14,7 +14,7 @@ pub trait Arguments {
     const SIGNATURE: u32;
     /// Returns the number of bytes that [`write`](Arguments::write) writes.
     fn size(&self) -> usize;
-    /// Copies the arguments.
+    /// Copies the arguments into the payload of a record.
     fn write(&self, to: &mut Cursor<'_>);
     /// Appends the descriptors of the arguments' types.
     fn describe(descriptor: &mut Vec<u8>);

@@ -21,7 +21,7 @@ pub(crate) const ORDERED: u32 = 1;
 pub(crate) const FAST: u32 = 2;
 pub(crate) const SYSTEM: u32 = 3;
 
-/// Sets the clock that [`now`] reads. There is one run at a time.
+/// Sets the clock that [`now`] reads: that of the process's run, of which there is one at a time.
 pub(crate) fn set(kind: ClockKind) {
     let kind = match kind {
         ClockKind::Ordered => ORDERED,
@@ -44,7 +44,8 @@ pub(crate) fn kind() -> u32 {
     KIND.load(Ordering::Relaxed)
 }
 
-/// Reads the clock of that kind and the wall clock at one moment, whichever clock [`now`] reads.
+/// Reads the clock of the given kind and the wall clock at one moment. The kind need not be that of the clock that
+/// [`now`] reads.
 pub(crate) fn pair_of(kind: ClockKind) -> (Ticks, Wall) {
     counter::pair(|| match kind {
         ClockKind::Ordered => Ticks(counter::ordered()),

@@ -16,9 +16,9 @@ use trace_store::memory::Data;
 /// The minimum room, in bytes, in which a record is begun; a shorter rest of a block is padded.
 pub(crate) const MIN_ROOM: u64 = 64;
 
-/// The producer's private half of a ring.
+/// The producer's own view of a ring, or of a nested ring.
 ///
-/// All fields are zero when it is not bound, or after a fork wiped it: then [`Lane::has_room`] is false, and
+/// All fields are zero if the lane is not bound, or if a fork has wiped it: then [`Lane::has_room`] is false, and
 /// nothing else may be called.
 ///
 /// `limit` has two writers. The producer stores the position up to which it may write; the flusher stores 0 when it
@@ -28,9 +28,9 @@ pub(crate) const MIN_ROOM: u64 = 64;
 pub(crate) struct Lane {
     /// The position at which the next record begins: the head, or the end of a pad that the head does not cover yet.
     pos: Cell<u64>,
-    /// The ticks of the last record.
+    /// The ticks of the last record of this lane.
     last: Cell<u64>,
-    /// The position below which records may be written without looking at the consumer's.
+    /// The position below which records may be written without looking at the consumer's position.
     limit: AtomicU64,
     data: Data,
     block: u64,
@@ -85,7 +85,7 @@ impl Lane {
         }
     }
 
-    /// Returns the producer's shared counters.
+    /// Returns the part of the ring's header that the producer writes: its positions and counters.
     #[inline(always)]
     pub(crate) fn written(&self) -> &Written {
         // SAFETY: bound, by the type's rule, to memory that outlives the lane.
@@ -115,7 +115,7 @@ impl Lane {
         self.pos.get()
     }
 
-    /// Returns the end of the known room.
+    /// Returns the position at which the known room ends.
     #[inline(always)]
     pub(crate) fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
@@ -151,7 +151,8 @@ impl Lane {
         self.limit.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the position at which `need` bytes end for which [`Lane::find`] looks from position `from` on.
+    /// Returns the position at which `need` bytes end if [`Lane::find`] finds room for them from the position `from`
+    /// on.
     pub(crate) fn end_of(&self, from: u64, need: u64) -> u64 {
         let border = self.border_after(from);
         if border - from < need { border + need } else { from + need }
@@ -213,7 +214,7 @@ impl Lane {
         unsafe { self.data.write_short(position, bytes) };
     }
 
-    /// Copies back the `N` bytes before `position`.
+    /// Returns a copy of the `N` bytes before `position`.
     ///
     /// # Safety
     /// The bytes were written by [`Lane::write`] into the current reservation.
@@ -222,11 +223,11 @@ impl Lane {
         unsafe { self.data.read_back(position - N as u64) }
     }
 
-    /// Writes the header of the piece from `start` to `end`; returns where the next record may begin.
+    /// Writes the header of the piece from `start` to `end`; returns the position at which the next record may begin.
     ///
     /// # Safety
-    /// `start` is the start of the reservation that was found last and `end` lies in it, at least a header
-    /// later.
+    /// `start` is the start of the reservation that was found last and `end` lies in that reservation, at least a
+    /// header behind `start`.
     #[inline(always)]
     pub(crate) unsafe fn seal(&self, site: u32, start: u64, end: u64, ticks: u64, flags: Flags) -> u64 {
         let len = (end - start) as usize - HEADER;
@@ -238,8 +239,8 @@ impl Lane {
         aligned(end)
     }
 
-    /// Writes a message of a `site` (0: of none) at the lane's position: the header, and the text. Returns where the
-    /// next record may begin.
+    /// Writes a message of a `site` (0: of none) at the lane's position: the header, and the text. Returns the position
+    /// at which the next record may begin.
     ///
     /// # Safety
     /// The lane has room for the header and the text.
@@ -254,8 +255,8 @@ impl Lane {
         }
     }
 
-    /// Writes a record of a site at the lane's position: the header, and `size` bytes of payload by `write`.
-    /// Returns where the next record may begin.
+    /// Writes the captured arguments of a site at the lane's position: the header, and `size` bytes of payload, which
+    /// `write` fills in. Returns the position at which the next record may begin.
     ///
     /// # Safety
     /// The lane has room for the header and `size` bytes; `size` is at most [`MAX_PAYLOAD`].
@@ -279,8 +280,8 @@ impl Lane {
         aligned(start + (HEADER + size) as u64)
     }
 
-    /// Writes a record at the lane's position that consists of words: word 0, the ticks and the payload. Returns
-    /// where the next record may begin.
+    /// Writes a record at the lane's position that consists of 64-bit words: word 0, the ticks and the payload. Returns
+    /// the position at which the next record may begin.
     ///
     /// # Safety
     /// The lane has room for the header and the payload.
@@ -296,8 +297,8 @@ impl Lane {
         at
     }
 
-    /// Writes a record at the lane's position that consists of a header only. Returns where the next record may
-    /// begin.
+    /// Writes a record at the lane's position that consists of a header only. Returns the position at which the next
+    /// record may begin.
     ///
     /// # Safety
     /// The lane has room for the header.

@@ -1,7 +1,7 @@
 //! Models of the ring, checked over all interleavings (up to a bound on preemptions) by loom.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p tracer-lib --lib --release loom`; the test
-//! `ring_models_hold_in_every_order` does that, too.
+//! `RUSTFLAGS="--cfg loom" cargo test -p tracer-lib --lib --release loom`; the test `ring_models_hold_in_every_order`
+//! runs these models, too.
 #![allow(unsafe_code, reason = "drives lanes as the producer does")]
 #![allow(clippy::unwrap_used)]
 
@@ -42,7 +42,7 @@ fn model(test: impl Fn() + Sync + Send + 'static) {
     builder.check(test);
 }
 
-/// Writes `count` records, each filling a block's room or half of it; waits for room if there is none.
+/// Writes `count` records, each of which fills a block or half of a block; waits for room if there is none.
 fn produce(ring: &Ring, count: u64, text: usize) {
     // SAFETY: everything belongs together and outlives the lane; this is the only one.
     let lane = unsafe { Lane::new(ring.data, BLOCK, false, &ring.header.main, &ring.header.consumed.main) };
@@ -65,7 +65,7 @@ fn produce(ring: &Ring, count: u64, text: usize) {
     }
 }
 
-/// Reads, publishes, frees, until `count` records were seen whole and in order.
+/// Reads records, publishes the progress and frees their room, until `count` records were seen whole and in order.
 fn consume(ring: &Ring, count: u64, text: usize) {
     let mut progress = Progress::default();
     let mut seen = 0;
@@ -104,7 +104,7 @@ fn loom_records_arrive_whole_and_in_order_while_the_ring_wraps() {
     });
 }
 
-/// Whenever the head is read, the number of messages that is read with it is the number of records before it.
+/// Whenever the head is read, the number of messages that is read with it is the number of records before the head.
 #[test]
 fn loom_the_head_and_the_number_of_messages_are_consistent() {
     model(|| {
@@ -187,13 +187,13 @@ fn loom_the_successor_of_a_dead_consumer_sees_every_record_once() {
     }
 }
 
-/// A ring as it is lent, with the word that records who has left it.
+/// A ring that is lent to threads, with the word that shows whether its thread and the flusher have left it.
 struct Lent {
     header: Header,
     data: Data,
     detachment: Detachment,
-    /// A stand-in for the memory: using the ring reads it, freeing the ring writes it, and loom finds a use after
-    /// that.
+    /// A stand-in for the ring's memory: using the ring reads it, freeing the ring writes it, and loom finds a use
+    /// after the ring was freed.
     memory: UnsafeCell<()>,
     freed: AtomicU64,
 }
@@ -241,8 +241,8 @@ impl Lent {
     }
 }
 
-/// The flusher lends a ring, waits for its thread's end, lends it again: each of two threads finds it free
-/// and whole, and the flusher finds the record of each under its own id.
+/// The flusher lends a ring, waits for its thread's end, lends it again: each of two threads finds it free and whole,
+/// and the flusher finds the record of each thread under that thread's id.
 #[test]
 fn loom_the_pool_gives_a_ring_to_one_thread_after_the_other() {
     model(|| {
@@ -309,7 +309,7 @@ fn loom_a_thread_that_ends_while_the_flusher_leaves_frees_the_ring_once() {
     });
 }
 
-/// Two threads take at the same time from a pool of two things: each thing is taken once.
+/// Two threads take at the same time from a pool of two rings, for which two counters stand: each is taken once.
 #[test]
 fn loom_two_threads_that_take_at_once_get_different_rings() {
     model(|| {
@@ -392,7 +392,8 @@ fn loom_no_wake_up_is_missed() {
     });
 }
 
-/// A sleep that ends because its time is over, at any moment of a wake-up, does not hide that wake-up from the next one.
+/// A sleep that ends because its time is over, at any moment of a wake-up, does not hide that wake-up from the next
+/// sleep.
 #[test]
 fn loom_a_sleep_whose_time_is_over_hides_no_wake_up() {
     model(|| {

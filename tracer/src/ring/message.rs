@@ -1,6 +1,7 @@
 //! A message while it is being written: formatted straight into the ring, in pieces if necessary.
 //!
-//! Runs on the traced thread. Text that fits in the known room takes the short path; the rest is `#[cold]`.
+//! Runs on the traced thread. Text that fits in the room that is known takes the short path; all other code is
+//! `#[cold]`.
 #![allow(unsafe_code, reason = "calls of `Lane` with reservations that it gave; each argued")]
 
 use std::fmt::{self, Write as _};
@@ -18,7 +19,7 @@ use trace_format::ring::Written;
 use super::lane::{Lane, MIN_ROOM, Reservation, add};
 use super::producer::{Outcome, Producer};
 
-/// A message that is being written: the `fmt::Write` that the arguments are formatted into.
+/// A message that is being written into a ring. The arguments of a call are formatted into it, as a `fmt::Write`.
 ///
 /// The room that is left is `lane.limit()`, not a field: it is 0 after a fork or a close in the middle of the
 /// message, so that the next write takes the cold path, which finds out why.
@@ -30,16 +31,16 @@ pub(super) struct MessageWriter<'a> {
     here: usize,
     /// The position at which the current piece begins.
     start: u64,
-    /// The position at which the piece's text ends so far.
+    /// The position at which the text of the current piece ends so far.
     at: u64,
     ticks: u64,
     /// The number of the site that makes the message, or 0.
     site: u32,
-    /// The number of whole pieces before the current one.
+    /// The number of finished pieces of the message, before the current piece.
     pieces: u32,
-    /// True if some pieces are published: the message can no longer be taken back.
+    /// True if some pieces of the message are published: it can no longer be taken back.
     published: bool,
-    /// True if there was no room for the rest.
+    /// True if the rest of the message cannot be written, for example because there is no room.
     failed: bool,
 }
 
@@ -102,8 +103,8 @@ impl<'a> MessageWriter<'a> {
         }
     }
 
-    /// Returns whether its thread still writes this message: false after a fork inside it, and if another record has
-    /// taken its place.
+    /// Returns whether the producer's thread still writes this message: false after a fork inside the message, and if
+    /// another record has taken its place.
     #[inline(always)]
     fn is_current(&self) -> bool {
         self.frame.load(Ordering::Relaxed) == self.here
@@ -202,8 +203,8 @@ impl<'a> MessageWriter<'a> {
         Outcome::Committed
     }
 
-    /// Leaves the ring as it was before the message. If a part of it is published, the renderer finds its end missing
-    /// and reports that.
+    /// Leaves the ring as it was before the message. If a part of the message is published, the renderer finds the end
+    /// of the message missing and reports that.
     #[cold]
     #[inline(never)]
     fn abandon(&mut self, counter: fn(&Written) -> &AtomicU64) -> Outcome {

@@ -1,7 +1,7 @@
 //! A record, from the call to its publication: the hot path. Runs on the traced thread.
 //!
-//! If there is room: no lock, no allocation, no system call, no store to memory that another thread writes.
-//! Everything else is `#[cold]`.
+//! If there is room: no lock, no allocation, no system call, no store to memory that another thread writes. All code
+//! for other cases is `#[cold]`.
 //!
 //! A signal handler, a panic hook or a user's `Display` may come here while its own thread is already inside a
 //! record. [`Producer::frame`] shows that; the new record goes to the nested ring.
@@ -26,8 +26,8 @@ use crate::sys;
 use crate::user::config::FullPolicy;
 use crate::words::wake::Wake;
 
-/// The maximum size of captured arguments, in bytes; a message with larger ones is formatted at the call: a block of
-/// the smallest ring has 2 KiB.
+/// The maximum size of captured arguments, in bytes; a message with larger arguments is formatted at the call: a block
+/// of the smallest ring has 2 KiB.
 pub(crate) const MAX_CAPTURED: usize = 1024;
 
 /// The longest time, in nanoseconds, that a thread waits for the next part of its ring's memory. Reserving all parts
@@ -45,23 +45,25 @@ pub(crate) enum Outcome {
     /// The record is lost, and counted.
     Lost,
     /// The producer can no longer be used: its ring was closed, or this is a forked child. The caller has to try
-    /// another one.
+    /// another producer.
     Gone,
 }
 
-/// The data that a producer shares with its flusher, in memory of the process.
+/// The data through which a producer and the flusher communicate, in memory of the process.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// True once the ring was closed: its thread must take another. Set once, by the flusher.
+    /// True once the ring was closed: its thread must take another ring. Set once, by the flusher.
     pub closed: AtomicBool,
-    /// The position in the ring below which its memory is reserved; [`ALL_RESERVED`] once all of it is, and all of the
-    /// nested ring, of which only the first bytes are reserved until then. It grows, stored by the flusher with Release.
+    /// The position in the ring below which its memory is reserved; [`ALL_RESERVED`] once the memory of the ring and of
+    /// the nested ring is reserved completely. Until then only the first bytes of the nested ring are reserved. The
+    /// position grows; the flusher stores it with Release.
     pub reserved: AtomicU64,
     /// True while the thread's file cannot be written: waiting for room is useless.
     pub failing: AtomicBool,
     /// The word that wakes the flusher.
     pub wake: &'static Wake,
-    /// The word that wakes the thread when it waits for room and there is plenty.
+    /// The word that wakes the thread when it waits for room and there is plenty, or when it waits for memory and all
+    /// of it is reserved.
     pub room: Wake,
     /// The policy for a ring without room.
     pub policy: FullPolicy,
@@ -77,7 +79,7 @@ pub(crate) struct Link {
 #[repr(C)]
 pub(crate) struct Producer {
     main: Lane,
-    /// The end of the stack of the call that is writing a record, or 0.
+    /// The stack pointer in the call that is writing a record, or 0.
     ///
     /// ```text
     ///        record() begins                    record() ends, also by panic
@@ -93,45 +95,46 @@ pub(crate) struct Producer {
     ///    is no call of the list    └─────┘
     /// ```
     ///
-    /// HOLDING is not an address on a stack. It sends records down the path of those that find another record
-    /// unfinished. This path writes the held-back calls first: a later record must not come before them.
+    /// HOLDING is not an address on a stack. If a record finds it, the record takes the cold path, as if another record
+    /// were unfinished. This path first writes the calls that are held back, because a later record must not come
+    /// before them.
     ///
-    /// Its thread stores it, 0 with Release, and the flusher loads it with Acquire: so the flusher knows that no
-    /// record with smaller ticks than those of the records that it saw before is still to come.
+    /// The producer's thread stores `frame`, 0 with Release, and the flusher loads it with Acquire: so the flusher
+    /// knows that no record with smaller ticks than those of the records that it saw before is still to come.
     frame: AtomicUsize,
     /// True after a wait for room timed out: records are dropped until there is room.
     dropping: AtomicBool,
     nested: Lane,
-    /// The end of the stack of the call, as in `frame`, for the record that is being written into the nested
-    /// ring.
+    /// The stack pointer, as in `frame`, in the call that is writing a record into the nested ring, or 0.
     nested_frame: AtomicUsize,
     /// The link to the flusher; null in a forked child.
     link: *const Link,
-    /// The calls that are held back; null if `link` is.
+    /// The list of the calls that are held back; null if `link` is null.
     open_calls: *const OpenCalls,
-    /// The wait that has no record yet.
+    /// The last wait of the producer's thread, if the record of this wait is not written yet.
     waited: PendingWait,
 }
 
-/// A wait that has ended, until there is a place for its record: before the record that waited, or after the message
-/// that was being written.
+/// The values of a wait that has ended, until its record can be written: before the record that waited, or after the
+/// message that was being written.
 ///
-/// Only its thread reads and writes it. If a signal handler of that thread waits meanwhile, the two may overwrite
-/// each other's values: then the record of a wait shows less time than it took, and the rest is reported when the
-/// thread's file ends.
+/// Only the producer's thread reads and writes the values. If a signal handler of that thread waits meanwhile, the
+/// handler and the interrupted code may overwrite each other's values: then the record of a wait shows less time than
+/// it took, and the rest is reported when the thread's file ends.
 #[derive(Debug, Default)]
 struct PendingWait {
     begin: AtomicU64,
     end: AtomicU64,
-    /// The time in nanoseconds; 0 if there is no wait.
+    /// The duration of the wait in nanoseconds; 0 if there is no wait.
     ns: AtomicU64,
     /// The number of a [`WaitCause`].
     what: AtomicU8,
 }
 
 impl PendingWait {
-    /// Notes a wait that has just ended, and returns its nanoseconds since `start`. Several waits without room for a
-    /// record between them are recorded as one, from the beginning of the first.
+    /// Notes a wait that has just ended; it began at `start`, in nanoseconds of the monotonic clock, and at the ticks
+    /// `begin`. Returns its duration in nanoseconds. Several waits without room for a record between them are recorded
+    /// as one, from the beginning of the first.
     ///
     /// Callers read `start` before `begin`, and the end is read after the ticks: if the thread is preempted between
     /// two readings, the nanoseconds are too many rather than too few for the ticks, and a reader can still tell one
@@ -149,7 +152,7 @@ impl PendingWait {
         ns
     }
 
-    /// Returns the wait that was noted.
+    /// Returns the wait that was noted; `None` if there is none.
     fn get(&self) -> Option<Wait> {
         let ns = self.ns.load(Ordering::Relaxed);
         let number = self.what.load(Ordering::Relaxed);
@@ -169,7 +172,7 @@ impl Producer {
     /// Makes a producer for the ring in `memory`, at its head.
     ///
     /// # Safety
-    /// `memory` and `link` outlive every use of the producer; it is the only one of this ring.
+    /// `memory` and `link` outlive every use of the producer, which is the only producer of this ring.
     pub(crate) unsafe fn bound_to(memory: &Memory, link: *const Link) -> Producer {
         let (header, geometry) = (memory.header(), memory.geometry());
         let overwrite = memory.overwrites();
@@ -198,7 +201,7 @@ impl Producer {
         }
     }
 
-    /// Clears the state that another thread may have left: it may have ended in the middle of a record.
+    /// Clears the state that the ring's former thread may have left: it may have ended in the middle of a record.
     ///
     /// # Safety
     /// No thread uses the producer.
@@ -302,7 +305,7 @@ impl Producer {
         }
     }
 
-    /// Records the outermost held-back call, inside the marked frame.
+    /// Records `call`, the outermost held-back call. The caller has stored `here` in `frame`.
     fn record_open_call(&self, open: &OpenCalls, call: OpenCall, here: usize) {
         let total = HEADER as u64;
         let lane = &self.main;
@@ -354,14 +357,15 @@ impl Producer {
         self.frame.store(HOLDING + 1, Ordering::Relaxed);
     }
 
-    /// Returns whether the calling thread is inside a record, seen from a frame that ends at `here`.
+    /// Returns whether the calling thread is inside a record. `here` is the caller's stack pointer, which shows whether
+    /// the record was left by a jump.
     pub(crate) fn is_inside(&self, here: usize) -> bool {
         let frame = self.frame.load(Ordering::Relaxed);
         frame != 0 && frame != HOLDING && !sys::is_deeper(frame, here)
     }
 
-    /// Returns the ticks of the thread's last record; if the thread is inside a record, seen from a frame that ends
-    /// at `here`, those of the last record that was made inside it.
+    /// Returns the ticks of the thread's last record; if the thread is inside a record, of the last one that was made
+    /// inside a record. `here` is the caller's stack pointer.
     pub(crate) fn last_ticks(&self, here: usize) -> Ticks {
         Ticks(if self.is_inside(here) { self.nested.last() } else { self.main.last() })
     }
@@ -426,7 +430,8 @@ impl Producer {
     }
 
     /// Copies the arguments of a site into a record. Returns false if that is not possible: the record is inside
-    /// another one, it is too large, or this producer can no longer be used. Then the message has to be formatted.
+    /// another record, the arguments are too large, or this producer can no longer be used. Then the message has to be
+    /// formatted.
     #[inline(always)]
     pub(crate) fn capture<A: Arguments>(&self, ticks: Ticks, site: u32, arguments: &A) -> bool {
         let here = sys::stack_pointer();
@@ -454,8 +459,7 @@ impl Producer {
         opened != Outcome::Gone
     }
 
-    /// Writes a record that consists of words: word 0 and the payload, which has at most
-    /// [`MAX_CAPTURED`] bytes.
+    /// Writes a record that consists of 64-bit words: word 0 and the payload, which has at most [`MAX_CAPTURED`] bytes.
     #[inline(always)]
     pub(crate) fn record_words(&self, ticks: Ticks, word: u64, payload: &[u64]) -> Outcome {
         let here = sys::stack_pointer();
@@ -537,7 +541,8 @@ impl Producer {
         outcome
     }
 
-    /// Begins a record: marks it, and returns ticks that are not less than those of the record before.
+    /// Begins a record: stores `here` in `frame`, and returns ticks that are not less than those of the lane's last
+    /// record.
     #[inline(always)]
     fn enter(lane: &Lane, frame: &AtomicUsize, here: usize, ticks: Ticks) -> u64 {
         frame.store(here, Ordering::Relaxed);
@@ -546,14 +551,14 @@ impl Producer {
         if ticks.0 >= lane.last() { ticks.0 } else { Producer::reread_clock() }
     }
 
-    /// Reads the clock again: a signal handler has traced between the first reading and the mark, or the clock went
-    /// back.
+    /// Reads the clock again: a signal handler has traced between the first reading and the store to `frame`, or the
+    /// clock went back.
     #[cold]
     fn reread_clock() -> u64 {
         clock::now_inside().0
     }
 
-    /// Writes a record that is made inside another one of the same thread.
+    /// Writes a message that is recorded inside another record of the same thread.
     #[cold]
     #[inline(never)]
     fn record_inside(&self, ticks: Ticks, site: u32, args: fmt::Arguments<'_>, here: usize) -> Outcome {
@@ -576,15 +581,15 @@ impl Producer {
         let _ = (0..MAX_REREADS).any(|_| clock::now_inside().0 > last);
     }
 
-    /// Returns whether the thread is inside a record inside a record, seen from a frame that ends at `here`:
-    /// there is no third ring.
+    /// Returns whether the thread is inside a record inside a record: there is no third ring. `here` is the current
+    /// stack pointer.
     fn is_doubly_nested(&self, here: usize) -> bool {
         let inner = self.nested_frame.load(Ordering::Relaxed);
         inner != 0 && !sys::is_deeper(inner, here)
     }
 
-    /// Returns whether the record that is marked as being written was left without ending (`longjmp`). If held-back
-    /// calls are marked instead, records them and returns true.
+    /// Returns whether the record that `frame` marks as being written was left without ending (`longjmp`). If `frame`
+    /// is [`HOLDING`], records the calls that are held back and returns true.
     #[cold]
     #[inline(never)]
     fn was_abandoned(&self, here: usize) -> bool {
@@ -600,7 +605,7 @@ impl Producer {
         left
     }
 
-    /// Finds room for a new record of at least `need` bytes. `Committed`: there is room.
+    /// Finds room for a new record of at least `need` bytes; returns `Committed` if there is room.
     #[cold]
     #[inline(never)]
     fn open(&self, lane: &Lane, frame: &AtomicUsize, here: usize, ticks: u64, need: u64) -> Outcome {
@@ -634,9 +639,9 @@ impl Producer {
         if self.write_pending_wait(lane, ticks, need) { Outcome::Committed } else { Outcome::Gone }
     }
 
-    /// Writes the record of the noted wait, if there is one and it has room beside `need` bytes, which stay free
-    /// after it. The lane is between two records; `ticks` are those of the next one, or of the one before. Returns
-    /// false if the ring was closed meanwhile.
+    /// Writes the record of the noted wait, if there is one and there is room for it and for `need` bytes more, which
+    /// stay free after it. The lane is between two records; `ticks` are the ticks of the next record, or of the last
+    /// one. Returns false if the ring was closed meanwhile.
     #[inline(always)]
     pub(super) fn write_pending_wait(&self, lane: &Lane, ticks: u64, need: u64) -> bool {
         let is_noted = self.waited.ns.load(Ordering::Relaxed) > 0 && std::ptr::eq(lane, &self.main);
@@ -680,14 +685,16 @@ impl Producer {
         self.note_wait(&self.main, (start, begin), WaitCause::Ring);
     }
 
-    /// Notes that the thread has waited for the list of modules since `start` and `begin`, as above. Its next record
-    /// looks for room, because that puts the record of a wait before it.
+    /// Notes that the thread has waited for the list of modules since `start` and `begin`, which are as for
+    /// [`Producer::note_wait_for_ring`]. Makes the thread look for room at its next record, because this puts the
+    /// record of the wait before the next record.
     pub(crate) fn note_wait_for_modules(&self, start: u64, begin: Ticks) {
         self.note_wait(&self.main, (start, begin), WaitCause::Modules);
         self.revoke();
     }
 
-    /// Counts and notes a wait that has just ended.
+    /// Counts a wait that has just ended, and notes it for its record. It began at the time `start` and the ticks
+    /// `begin`.
     #[cold]
     fn note_wait(&self, lane: &Lane, (start, begin): (u64, Ticks), what: WaitCause) {
         let ns = self.waited.note(start, begin, what);
@@ -695,13 +702,14 @@ impl Producer {
         add(&lane.written().stall_ns, ns);
     }
 
-    /// Returns whether this is the lane of records that are not inside others.
+    /// Returns whether this is the lane of the ring, for records that are not inside other records, and not that of the
+    /// nested ring.
     fn is_main(&self, lane: &Lane) -> bool {
         std::ptr::eq(lane, &self.main)
     }
 
-    /// Returns whether the flusher has closed the ring for the lane's records. Must be called after the lane's limit
-    /// was stored.
+    /// Returns whether the flusher has closed the ring for the records of this lane; never for those of the nested
+    /// ring. Must be called after the lane's limit was stored.
     pub(super) fn was_closed(&self, lane: &Lane) -> bool {
         if !self.is_main(lane) {
             return false;
@@ -750,8 +758,8 @@ impl Producer {
     }
 
     /// Returns the position below which the memory of a lane may be written; [`ALL_RESERVED`] if all of it is. If
-    /// `need` bytes from `from` on take more than that, waits until they are reserved. Returns `None` if they cannot be
-    /// had.
+    /// `need` bytes from the position `from` on end behind that, waits until they are reserved. Returns `None` if they
+    /// cannot be reserved.
     pub(super) fn memory_end(&self, lane: &Lane, from: u64, need: u64) -> Option<u64> {
         // SAFETY: as in `find`.
         let link = unsafe { &*self.link };
@@ -767,10 +775,10 @@ impl Producer {
     }
 
     /// Waits until the memory of the lane is reserved up to `end`, which the flusher does as soon as it has handed the
-    /// ring out. Returns the position below which it is reserved then, or `None` if that takes too long or fails, and
-    /// in a forked child.
+    /// ring out. Returns the position below which the memory is reserved then; `None` if reserving takes too long or
+    /// fails, and in a forked child.
     ///
-    /// Nested records wait, too: the flusher needs nothing of this thread for that.
+    /// Nested records wait, too: the flusher needs nothing from this thread to reserve memory.
     #[cold]
     fn wait_for_memory(&self, lane: &Lane, link: &Link, end: u64) -> Option<u64> {
         let _errno = sys::keep_errno();

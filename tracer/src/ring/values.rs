@@ -79,27 +79,28 @@ pub enum Value<'a> {
     Text(&'a str),
 }
 
-/// The end of a text whose `Debug` or `Display` has panicked.
+/// The last characters of the text of a value whose `Debug` or `Display` has panicked.
 pub(crate) const PANICKED: &str = "<panicked>";
 
-/// The 16-bit length of a long text, whose real length follows as a `u64`. Only values on the heap have it.
+/// The 16-bit length that stands before a long text: it says that the real length follows as a `u64`. Only values on
+/// the heap have it.
 const LONG: u16 = u16::MAX;
 
-/// The maximum number of values whose types are stored beside them; the types of more values are on the heap.
+/// The maximum number of values in [`Values`] itself; if there are more, all values and their types are on the heap.
 const MAX_INLINE_TYPES: usize = 32;
 
 /// Values for one record.
 ///
-/// A value is added with a *key*, a number that distinguishes it from the other values of its place: values with the
-/// same keys and types in the same order have the same [`shape`](Values::shape).
+/// A value is added with a *key*, a number that distinguishes it from the other values of the same position in the
+/// source: values with the same keys and types in the same order have the same [`shape`](Values::shape).
 pub struct Values {
-    /// As [`trace_format::capture`] lays values out. The first `length` bytes are initialized.
+    /// The values, in the layout of [`trace_format::capture`]. The first `length` bytes are initialized.
     bytes: [MaybeUninit<u8>; MAX_CAPTURED],
     length: usize,
     types: [ValueType; MAX_INLINE_TYPES],
     count: usize,
     shape: u64,
-    /// All bytes and types, as soon as there is no room for them above.
+    /// All bytes and types, as soon as there is no room for them in `bytes` and `types`.
     moved: Option<Box<HeapValues>>,
 }
 
@@ -204,8 +205,8 @@ impl Values {
         }
     }
 
-    /// Returns a number that all values with these keys and types share; others have the same number with a
-    /// probability of one in 2⁶⁴.
+    /// Returns a number that all values with these keys and types share; values with other keys or types have the same
+    /// number with a probability of one in 2⁶⁴.
     #[inline(always)]
     #[must_use]
     pub fn shape(&self) -> u64 {
@@ -304,7 +305,7 @@ impl Values {
         }
     }
 
-    /// Replaces the two bytes at `at`, which must have been written before.
+    /// Writes the 16-bit `length` over the two bytes at the index `at`, which must have been written before.
     fn replace(&mut self, at: usize, length: u16) {
         let [low, high] = length.to_le_bytes();
         match &mut self.moved {
@@ -340,7 +341,8 @@ impl fmt::Write for Values {
 /// captured.
 impl Arguments for Values {
     const CAPTURED: bool = true;
-    /// A placeholder: the signature of dynamic values depends on the values, see [`Values::shape`].
+    /// A placeholder: the signature of values with types known at run time depends on their keys and types, see
+    /// [`Values::shape`].
     const SIGNATURE: u32 = 1;
 
     #[inline(always)]
@@ -356,7 +358,7 @@ impl Arguments for Values {
     fn describe(_: &mut Vec<u8>) {}
 }
 
-/// Bytes of values that are still to be read.
+/// The bytes of the values that are still to be read.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

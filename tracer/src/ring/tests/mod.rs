@@ -227,8 +227,8 @@ fn a_text_is_written_at_once_unless_something_else_is_to_be_done_first() {
     assert_eq!(bench.messages(), expected);
 }
 
-/// The pieces of such a message and the padding before it are more than half of the ring, and nothing of them is
-/// published: a wait that counts them as work for the flusher takes its whole time.
+/// The pieces of a message, and the padding before it, take more than half of the ring, and no part of them is
+/// published. If the wait for room counted them as work for the flusher, it would last for the longest time.
 #[test]
 fn a_message_does_not_wait_for_its_own_unpublished_half_of_the_ring() {
     let mut bench = Bench::new(FullPolicy::Block, Duration::from_secs(60));
@@ -539,7 +539,7 @@ fn a_wiped_producer_sends_its_thread_away() {
     drop(bench);
 }
 
-/// A record is left in a way that no Rust code sees: the frame is gone, the mark is still there.
+/// A record is left by a jump that no Rust code sees: the frame on the stack is gone, and the producer is still marked.
 #[test]
 fn a_record_left_by_longjmp_leaves_nothing_stuck() {
     let mut bench = Bench::new(FullPolicy::Block, Duration::ZERO);

@@ -45,7 +45,8 @@ fn run_with_ring(directory: &Path, capacity: u64) -> (RunInMemory, Memory) {
     (run, memory)
 }
 
-/// Returns the numbers of the last messages in the file, and of all messages in the text.
+/// Returns the numbers in the last messages of the thread's file, and in all messages of the text that is rendered from
+/// its ring.
 fn numbers(thread: &ThreadInMemory) -> Vec<u64> {
     let mut bytes = Vec::new();
     if let Some(file) = &thread.file {

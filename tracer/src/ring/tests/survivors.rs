@@ -15,7 +15,7 @@ use crate::ring::{ALL_RESERVED, Link, Producer};
 use crate::user::config::FullPolicy;
 use crate::words::wake::Wake;
 
-/// A ring that is overwritten, and a producer bound to it.
+/// Makes a ring whose oldest records are overwritten, and a producer bound to it.
 fn recorder() -> (Memory, Producer) {
     let memory = Memory::private(Geometry::of(MIN_CAPACITY)).unwrap();
     memory.header().identity.set(&memory.geometry(), 1, 0, true);

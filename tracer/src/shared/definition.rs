@@ -1,4 +1,4 @@
-//! The definition of a site that is made at run time, and all such sites of the process.
+//! The definitions of sites that are made at run time, and all such sites of the process.
 //!
 //! A bridge to another crate learns of a place when the first record is made there. It then has the site made, which
 //! stays for ever, as the static of a call of `trace!` does. Runs on any thread. Only a site that is not among those
@@ -28,16 +28,16 @@ const MAX_WAIT: Duration = Duration::from_millis(100);
 /// The way in which a value becomes text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum By {
-    /// As `{}` does.
+    /// The value becomes text as by `{}`.
     Display,
-    /// As `{:?}` does, except a [text that was formatted](ValueType::Text), which stays unchanged.
+    /// The value becomes text as by `{:?}`, except a [text that was formatted](ValueType::Text), which stays unchanged.
     Debug,
-    /// With this format specification, the part of a placeholder after the colon. A value that is formatted at the
-    /// call applies it itself.
+    /// The value becomes text as by a placeholder with this format specification, the part after the colon. If the
+    /// message is formatted at the call, the caller applies the specification.
     As(&'static str),
 }
 
-/// A value of a message, and the text before it.
+/// The description of a value of a message, with the text before the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     /// The text before the value.
@@ -51,9 +51,9 @@ pub struct Field {
 /// A bridge's description of a place in the source that makes records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
-    /// The kind of the records.
+    /// The kind of the records that are made there.
     pub kind: SiteKind,
-    /// The level of the records.
+    /// The level of the records that are made there.
     pub level: Level,
     /// The name by which the records are filtered; if empty, the module is used.
     pub target: String,
@@ -65,7 +65,7 @@ pub struct Definition {
     pub line: u32,
     /// The name of the function or of the span; empty if it is not known.
     pub function: String,
-    /// The values of a message, in their order.
+    /// The descriptions of a message's values, in the order of the values.
     pub fields: Vec<Field>,
     /// The text after the last value.
     pub tail: String,
@@ -76,7 +76,7 @@ pub struct Definition {
 pub(crate) struct Dynamic {
     pub(crate) definition: Definition,
     pub(crate) types: Vec<ValueType>,
-    /// The key that distinguishes it from all other sites of messages; 0 for a kind of spans.
+    /// The key that distinguishes the site from all others that [`find`] returns; 0 for a site of spans.
     pub(crate) key: u64,
     pub(crate) signature: u32,
 }
@@ -126,7 +126,7 @@ fn write_literal(text: &str, format: &mut String) {
     }
 }
 
-/// The message of a definition with values.
+/// A message, to be formatted as text: its definition and its values.
 pub(crate) struct Message<'a>(pub(crate) &'a Definition, pub(crate) &'a Values);
 
 impl fmt::Display for Message<'_> {
@@ -153,12 +153,12 @@ impl fmt::Display for Message<'_> {
     }
 }
 
-/// The sites that were made, by their keys.
+/// The sites that were made at run time, by their keys.
 static DYNAMIC_SITES: Mutex<BTreeMap<u64, &'static Site>> = Mutex::new(BTreeMap::new());
-/// The number of sites that were made, those without a key included. Relaxed: it is only a limit, and orders no other
-/// memory.
+/// The number of sites that were made at run time, those without a key included. Relaxed: it is only a limit, and
+/// orders no other memory.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Whether a thread has waited for the lock in vain. Relaxed: it only saves time.
+/// Whether the last thread that waited for the lock did so in vain: then no thread waits. Relaxed: it only saves time.
 static LOCK_TIMED_OUT: AtomicBool = AtomicBool::new(false);
 /// Whether the message about too many sites was printed.
 static HAS_WARNED: AtomicBool = AtomicBool::new(false);
@@ -166,8 +166,8 @@ static HAS_WARNED: AtomicBool = AtomicBool::new(false);
 /// Returns the site with this key; makes it from the result of `define` if there is none. `types` are the types of
 /// its values.
 ///
-/// Returns `None` if there are too many sites, its texts are too long, this was called inside of the tracer's own
-/// code, or the lock cannot be had. No code of the caller's runs under the lock.
+/// Returns `None` if there are too many sites, the texts of the definition are too long, this was called inside of the
+/// tracer's own code, or the lock cannot be had. Does not call `define` under the lock.
 #[cold]
 #[inline(never)]
 pub(crate) fn find(
@@ -195,7 +195,8 @@ pub(crate) fn find(
     Some(site)
 }
 
-/// Makes a site that [`find`] does not find. Returns `None` as [`find`] does.
+/// Makes a site, but does not add it to the sites that [`find`] finds. Returns `None` if there are too many sites, the
+/// texts of the definition are too long, or the fields are not as many as the types.
 pub(crate) fn make(definition: Definition, types: &[ValueType], key: u64) -> Option<&'static Site> {
     if definition.fields.len() != types.len() || definition.text_bytes() > MAX_DEFINITION_TEXT {
         return None;
@@ -241,8 +242,8 @@ fn lock() -> Option<parking_lot::MutexGuard<'static, BTreeMap<u64, &'static Site
     guard
 }
 
-/// Returns the number that stands for the types of a site with this key in its word: like other signatures, neither 0
-/// nor the largest number.
+/// Returns the signature in the word of a site with this key. Like signatures of types, it is neither 0 nor the largest
+/// number.
 #[inline(always)]
 pub(crate) fn signature(key: u64) -> u32 {
     ((key >> 32) as u32).clamp(4, u32::MAX - 4)

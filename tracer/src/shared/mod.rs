@@ -5,7 +5,7 @@
 //! | `run` | one process's life with tracing on: ready rings, the end |
 //! | `requests` | requests to the flusher, and its answers |
 //! | `process` | whether this process traces, and its run |
-//! | `thread_name` | the name of a thread, longer than the system's if a longer one is known |
+//! | `thread_name` | the name of a thread: the whole one, if it is known, or the part that the system keeps |
 //! | `thread_ring` | a ring, and who has it |
 //! | `sites` | the static behind each call of `trace!`, and the number that the flusher gives it |
 //! | `definition` | sites that are made at run time |

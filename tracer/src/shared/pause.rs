@@ -1,7 +1,7 @@
-//! Tracing that is paused, and goes on, as requested from outside through the run's life file.
+//! Pauses and resumes tracing, as another process requests through the run's life file.
 //!
-//! Runs on the flusher. Traced threads see the word of [`process`], and sites their own words, as if tracing were
-//! off.
+//! Runs on the flusher. While tracing is paused, the word of [`process`] and the words of sites make traced threads act
+//! as if tracing were off.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,8 +9,8 @@ use super::process::{self, STATE};
 use super::{sites, switched};
 use crate::words::switch::TracingState;
 
-/// Whether the run of the process is paused, also while the program decides again whether it traces. Relaxed: the
-/// thread that decides reads it, and the decision has a word of its own.
+/// Whether the run of the process is paused; it is valid also while the program decides again whether it traces.
+/// Relaxed: the thread that decides reads it, and the decision has a word of its own.
 static PAUSED: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the run that begins is paused, or is not.

@@ -14,24 +14,25 @@ pub(crate) static STATE: SwitchWord = SwitchWord::new();
 #[cfg(loom)]
 pub(crate) static STATE: std::sync::LazyLock<SwitchWord> = std::sync::LazyLock::new(SwitchWord::new);
 
-/// A count that grows when a decision ends; threads that wait for one sleep on it.
+/// A count that grows when a decision ends; threads that wait for the end of a decision sleep on this word.
 pub(crate) static SETTLED: AtomicU32 = AtomicU32::new(0);
 
 /// The current run. Never freed, so a reference to it is good for ever.
 static RUN: AtomicPtr<Run> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Returns whether a call may return at once. This is one relaxed load.
+/// Returns whether a call of the tracer may return at once, because nothing is recorded. This is one relaxed load.
 #[inline(always)]
 pub(crate) fn is_off() -> bool {
     STATE.is_off()
 }
 
-/// Returns the meaning of the state for this process: on, off, paused, or not decided yet.
+/// Returns the state of tracing in this process: on, off, paused, or not decided yet.
 pub(crate) fn stand() -> TracingState {
     STATE.see().stand(sys::process_id)
 }
 
-/// A count that grows when the process stops recording: then the calls in progress that threads know of are void.
+/// A count that grows when the process stops recording: then threads forget the open calls of functions that they know
+/// of.
 static ERA: AtomicU32 = AtomicU32::new(0);
 
 /// Notes that the process records nothing from now on, for a while or for good.
@@ -40,7 +41,7 @@ pub(crate) fn begin_era() {
 }
 
 /// Returns a number that has changed if the process has stopped recording meanwhile. Relaxed: a thread that sees the
-/// change late has records of both sides.
+/// change late may combine records from before it and after it.
 #[inline(always)]
 pub(crate) fn era() -> u32 {
     ERA.load(Ordering::Relaxed)
@@ -51,7 +52,7 @@ pub(crate) fn running() -> Option<&'static Run> {
     current().filter(|run| run.is_of_this_process() && !run.is_closed())
 }
 
-/// Returns the run, dead or alive, of this process or of the one it was forked from.
+/// Returns the run, ended or not, of this process or of the process that it was forked from.
 pub(crate) fn current() -> Option<&'static Run> {
     let run = RUN.load(Ordering::Acquire);
     // The pointer is null or was leaked by `start`, and is never freed.
@@ -62,7 +63,7 @@ pub(crate) fn current() -> Option<&'static Run> {
     }
 }
 
-/// Makes `run`, which is leaked, the process's. Release: a thread that sees the pointer sees the run.
+/// Makes `run`, which is leaked, the process's current run. Release: a thread that sees the pointer sees the run.
 pub(crate) fn set_current(run: &'static Run) {
     RUN.store(std::ptr::from_ref(run).cast_mut(), Ordering::Release);
 }

@@ -20,7 +20,7 @@ pub(crate) enum RequestKind {
     ShutDown,
 }
 
-/// The requests of a run, in their order.
+/// The requests of a run, in the order in which threads have queued them.
 #[derive(Debug, Default)]
 pub(crate) struct Requests(Mutex<Waiting>);
 
@@ -31,7 +31,7 @@ struct Waiting {
     ended: bool,
 }
 
-/// A request. Dropped without an answer, it is answered with an error.
+/// A request. If it is dropped without an answer, the thread that waits for the answer gets an error.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub wanted: RequestKind,
@@ -99,7 +99,7 @@ impl Requests {
 }
 
 impl Request {
-    /// Answers.
+    /// Gives `result` to the thread that waits for it.
     pub(crate) fn answer(self, result: io::Result<()>) {
         *self.answer.result.lock() = Some(result);
     }

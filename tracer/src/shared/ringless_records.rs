@@ -36,18 +36,19 @@ pub(crate) fn without_ring() -> u64 {
 
 /// Moves `records` that found no ring from this count to the ring of their thread, which reports them.
 ///
-/// Release: a thread that sees them gone from this sum sees the ring that has them.
+/// Release: a thread that sees the records gone from this count sees the ring that has them.
 pub(crate) fn move_to_ring(records: u64) {
     WITHOUT_RING.fetch_sub(records, Ordering::Release);
 }
 
-/// A count that begins in this process's memory and moves to a page that outlives it.
+/// A run's count of records that found no ring. It begins in this process's memory, `here`, and moves to a page that
+/// outlives the process, `there`.
 ///
-/// Any thread adds to the place that it finds; the flusher sets the place once, with Release, and moves the former
-/// count there. A thread that has loaded no place before that adds to `here` after the move; so the count is the sum
-/// of both. If the page's file is removed, the count moves to another page in the same way, and the sum includes the
-/// former page, too. All other accesses are relaxed: the numbers are read when the threads have ended, or are a
-/// moment old.
+/// Any thread adds to the page or, if it sees none, to `here`; the flusher sets the page, with Release, and moves the
+/// former count there. A thread that has seen no page may add to `here` after the move; so the count is the sum of
+/// both. If the page's file is removed, the count moves to another page in the same way, and the sum includes the
+/// former page, too. All other accesses are relaxed: the numbers are read when the threads have ended, or are a moment
+/// old.
 #[derive(Debug, Default)]
 pub(crate) struct RinglessCounter {
     here: AtomicU64,

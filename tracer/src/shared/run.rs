@@ -1,6 +1,6 @@
 //! A run: the state that traced threads and their flusher share.
 //!
-//! Threads take rings from here, wake the flusher and send it requests; they never touch its files.
+//! Threads take rings from here, wake the flusher and send it requests; they never touch the flusher's files.
 #![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
 
 use std::hash::{BuildHasher, Hasher};
@@ -28,23 +28,25 @@ use crate::user::relay::Relay;
 use crate::words::pool::ReadyPool;
 use crate::words::wake::Wake;
 
-/// The number of rings that can lie ready. More threads than that can trace.
+/// The maximum number of rings that are ready at a time. It does not limit the number of threads that trace.
 const READY: usize = 64;
 /// The number of rings that the flusher keeps ready.
 pub(crate) const SPARE: usize = 4;
-/// The time, in nanoseconds, that a thread's first record waits without any ring being handed out; after that no
-/// thread waits for the same time. To make a ring takes about a millisecond.
+/// The time, in nanoseconds, that a thread's first record waits without any ring being handed out; after a wait in
+/// vain, no thread waits for a ring for as long again. To make a ring takes about a millisecond.
 const MAX_CLAIM_WAIT: u64 = 1_000_000_000;
-/// The time, in nanoseconds, for which a flusher may show no sign while a thread waits. Under Wine all its system
-/// calls wait for one process, and on a busy machine that took longer than a second.
+/// The time, in nanoseconds, for which the flusher may make no progress while a thread waits for a ring. Under Wine all
+/// its system calls wait for one process, and on a busy machine that took longer than a second.
 const MAX_IDLE_CLAIM_WAIT: u64 = if cfg!(windows) { 3 * MAX_CLAIM_WAIT } else { MAX_CLAIM_WAIT };
 /// The time, in nanoseconds, that a thread waits without any ring being handed out while the flusher writes files:
-/// Windows takes long to make one. If it were longer, a flusher that can make no ring would hold up every thread.
+/// Windows takes long to make a file. If this time were longer, a flusher that can make no ring would hold up every
+/// thread.
 const MAX_TOTAL_CLAIM_WAIT: u64 = if cfg!(windows) { 10 * MAX_CLAIM_WAIT } else { MAX_CLAIM_WAIT };
 /// The time after which a thread that waits for a ring looks again without having been woken. Windows keeps the
 /// threads that wait for one word in one list, and a thousand that come and go keep the flusher from its work.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(if cfg!(windows) { 250 } else { 20 });
-/// The number of looks before a thread gives up. On a machine that is too busy for the flusher they take longer, too.
+/// The minimum number of times that a thread looks for a ring before it gives up. On a machine that is too busy for the
+/// flusher, these looks take longer, too.
 const MAX_RECHECKS: u64 = MAX_CLAIM_WAIT / RECHECK_INTERVAL.as_nanos() as u64;
 
 /// The life of one process with tracing on. A run is leaked when it is made: threads may hold on to it for
@@ -59,7 +61,7 @@ pub(crate) struct Run {
     pub began: (Ticks, Wall),
     /// The id of the run at the root of the tree of forked processes that this run belongs to.
     pub root: u32,
-    /// The executable and the current directory at the start.
+    /// The executable; `here` is the current directory when the run was made.
     pub exe: PathBuf,
     pub here: Option<PathBuf>,
     /// The word that wakes the flusher.
@@ -69,19 +71,19 @@ pub(crate) struct Run {
     pub exit: Exit,
     pub panic_request: CountedRequest,
     pub look_request: CountedRequest,
-    /// Whether sites wait for their table entries.
+    /// Whether sites wait for the flusher to write their table entries.
     pub sites_queued: AtomicBool,
     /// The rings that threads may take.
     pub ready: ReadyPool<ThreadRing, READY>,
     /// The number of threads that wait for a ring.
     pub waiting: AtomicU32,
-    /// A count that grows with each ring that is put ready; threads that wait for one sleep on it.
+    /// A count that grows with each ring that is put ready; threads that wait for a ring sleep on this word.
     supplied: AtomicU32,
     /// The time until which no thread waits for a ring, in nanoseconds of the monotonic clock.
     starved_until: AtomicU64,
     /// Whether no ring can be made, so that no thread waits for one.
     pub no_ring_possible: AtomicBool,
-    /// The rings that may have a thread or records. The list is cold.
+    /// The rings that may have a thread or records. The hot path does not use the list.
     pub rings: Mutex<Vec<&'static ThreadRing>>,
     /// The counters of threads that have ended, added up.
     pub finished: Mutex<CounterSums>,
@@ -94,9 +96,10 @@ pub(crate) struct Run {
     pub start: Start,
     /// The flusher's clock readings, in this process's own memory; only the flusher uses them.
     pub looks: Looks,
-    /// The program's panics, if no page outlives the process.
+    /// The program's panics, noted here if no page outlives the process.
     panics: Panics,
-    /// The page that outlives the process, for the start, the panics and the signal; null if there is none.
+    /// The page that outlives the process: it has the cost of the run's start, the program's panics and the signal that
+    /// ends the process. Null if there is no such page.
     page: AtomicPtr<TracedCounters>,
     /// Whether a thread has noted the cost of the start, or is about to.
     start_noted: AtomicBool,
@@ -126,9 +129,9 @@ pub(crate) struct Exit {
     pub progress: AtomicU64,
 }
 
-/// The words by which a thread sends a request to the flusher: a panic, to that of a flight recorder, or a thread that
-/// loads or unloads modules. They are not a channel, because the panic may be inside of a record, and the flusher looks
-/// at them between any two steps of its work.
+/// The words by which a thread has the flusher do some work, and waits for it: after a panic, to write the flight
+/// recorders, or because the thread loads or unloads modules. They are not a channel, because the thread may be inside
+/// a record, and because the flusher looks at them between any two steps of its work.
 #[derive(Debug, Default)]
 pub(crate) struct CountedRequest {
     /// A count that grows with each request.
@@ -180,7 +183,7 @@ pub(crate) struct CounterSums {
 }
 
 impl CounterSums {
-    /// Returns the counts of the thread that has the ring.
+    /// Returns the counts of the thread that has the ring with this header.
     pub(crate) fn of(header: &Header) -> CounterSums {
         let (main, nested, losses) = (header.main.counts(), header.nested.counts(), header.losses());
         let torn = header.published().render.lost[LossReason::Torn as usize];
@@ -201,7 +204,8 @@ impl CounterSums {
 }
 
 impl Run {
-    /// Makes a run without a flusher.
+    /// Makes a run, whose flusher is still to be started. `root` is the id of the run at the root of the tree of forked
+    /// processes; `None`: this run is the root.
     pub(crate) fn prepare(mut config: Config, root: Option<u32>) -> io::Result<&'static Run> {
         let alive = sys::page_wiped_on_fork().cast::<AtomicU32>();
         if alive.is_null() {
@@ -310,8 +314,8 @@ impl Run {
         }
     }
 
-    /// Returns the place for the program's panics. A panic that began before there was a page ends in the place where
-    /// it began.
+    /// Returns the place where the program's panics are noted: the page that outlives the process, if there is one, or
+    /// this process's memory.
     pub(crate) fn panics(&self) -> &Panics {
         self.page().map_or(&self.panics, |page| &page.panics)
     }
@@ -349,9 +353,9 @@ impl Run {
         self.decision_ns.store(ns, Ordering::Relaxed);
     }
 
-    /// Notes that the thread `tid` took a ring at `since` after a wait of `ns` nanoseconds, unless another thread has
-    /// noted its start; returns whether it noted this one. The first record reports the cost of the start. For that
-    /// thread, before it makes a record.
+    /// Notes that the thread `tid` took a ring at `since` after a wait of `ns` nanoseconds: its file reports the cost
+    /// of the run's start. Does nothing and returns false if another thread was noted before. The thread calls this
+    /// before it makes a record.
     pub(crate) fn note_start(&self, tid: u64, since: Ticks, ns: u64) -> bool {
         if self.start_noted.swap(true, Ordering::Relaxed) {
             return false;
@@ -386,8 +390,8 @@ impl Run {
         ring.map(|ring| (ring, true))
     }
 
-    /// Waits as long as rings are handed out at all and, for a bounded time, as the flusher writes files. After a
-    /// wait in vain no thread waits for a while.
+    /// Waits for a ring: without limit as long as other rings are handed out, otherwise for a bounded time. After a
+    /// wait in vain, no thread waits for a while.
     fn wait_for_ring(&'static self) -> Option<&'static ThreadRing> {
         let begun = sys::monotonic_ns();
         let (mut since, mut idle_since, mut looks) = (begun, begun, 0);
@@ -437,8 +441,8 @@ impl Run {
         self.exit.progress.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns whether the process's last thread ends the files. It finds the rings in their files, so each ring must
-    /// have one. Until then, handlers of `exit` that come after the tracer's may trace.
+    /// Returns whether the process's last thread ends the files. That thread finds the rings in their files, so each
+    /// ring must have a file. Before that, handlers of `exit` that come after the tracer's may trace.
     pub(crate) fn is_ended_by_last_thread(&self) -> bool {
         sys::LAST_THREAD_IS_CALLED && self.rings.lock().iter().all(|ring| ring.place == RingPlace::Shared)
     }
@@ -454,20 +458,19 @@ impl Run {
         self.look_request.ask(&self.wake, self.config.max_stall);
     }
 
-    /// Drains, ends the files and the flusher.
+    /// Has the flusher drain all rings, end the files and end itself; waits for that.
     pub(crate) fn shut_down(&self) -> io::Result<()> {
         self.shut_down_while(|| {})
     }
 
-    /// Drains, ends the files and the flusher; `meanwhile` is called several times a second as long as that
-    /// takes.
+    /// Acts as [`Run::shut_down`] does; calls `meanwhile` several times a second as long as that takes.
     pub(crate) fn shut_down_while(&self, meanwhile: impl FnMut()) -> io::Result<()> {
         let result = self.ask(RequestKind::ShutDown, meanwhile);
         self.close();
         result
     }
 
-    /// Notes that the run has no flusher, or never had one.
+    /// Notes that the run has no flusher any more, or never had one.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }

@@ -19,19 +19,19 @@ use crate::copies::{self, Owner};
 use crate::ring::clock;
 use crate::user::filter::Filter;
 
-/// The word of a site that is off. Every word larger than [`NEW`] is that of a site that is on.
+/// The word of a site that is off. Every word larger than [`NEW`] belongs to a site that is on.
 pub(crate) const OFF: u64 = 0;
 pub(crate) const NEW: u64 = 1;
-/// The word of a site that is on, is not in the site table yet, and whose messages are formatted at the call. The
-/// upper half is not a signature.
+/// The word of a site that is on, is not in the site table yet, and whose messages are formatted at the call. The upper
+/// half of the word is 0, which is no signature.
 pub(crate) const FORMATTED: u64 = 2;
 /// The word of a site that waits for the flusher to write its table entry. Messages are formatted at the call.
 const QUEUED: u64 = 3;
 /// The word of a site for which a thread is about to store the types of the arguments.
 const CLAIMED: u64 = 4;
-/// The word of a site that is in the table, and whose messages are formatted at the call.
+/// The word of a site whose entry is in the site table, and whose messages are formatted at the call.
 const IN_TABLE: u64 = 5;
-/// The word of a site whose messages are formatted at the call, and which no thread may ask to capture.
+/// The word of a site whose entry the flusher could not write: its messages are always formatted at the call.
 const NEVER_CAPTURED: u64 = 6;
 
 /// The static description of a call of `trace!`, with its number and its switch.
@@ -62,14 +62,14 @@ const NEVER_CAPTURED: u64 = 6;
 #[derive(Debug)]
 pub struct Site {
     pub(crate) word: AtomicU64,
-    /// The number, or 0 before the first record. It changes at most once, from that of a site whose arguments are not
-    /// captured to that of a site whose arguments are: a table's entry never changes its meaning.
+    /// The site's number; 0 before its first record. It changes at most once, when arguments are captured that were not
+    /// before: then the site gets another entry, because an entry in the table never changes its meaning.
     number: AtomicU32,
     signature: AtomicU32,
     /// A `fn(&mut Vec<u8>)` that describes the arguments; null if they are not captured.
     describe: AtomicPtr<()>,
-    /// Whether the table of a run of this process has the site's number; the tables of later runs have it from their
-    /// beginning.
+    /// Whether the table of a run of this process has the site's number; the tables of later runs have the number from
+    /// their beginning.
     in_site_table: AtomicBool,
     /// Whether tracing was switched off while the site waited for the flusher to write its table entry: rings still
     /// hold its records.
@@ -79,20 +79,20 @@ pub struct Site {
     next: AtomicPtr<Site>,
     pub(crate) place: Place,
     call: Call,
-    /// The parts that only a site made at run time has.
+    /// The parts that only a site made at run time has; `None` for other sites.
     dynamic: Option<&'static Dynamic>,
-    /// The entry of a site that another copy of the library has announced.
+    /// The entry, if another copy of the library has announced the site.
     of_guest: Option<&'static sites::Site>,
     /// The handle of this site in the copy of the library that owns the process; null if that is this copy, or if
     /// this site has not been announced to it.
     in_owner: AtomicPtr<c_void>,
 }
 
-/// The place of a call in the program.
+/// The position of a call in the source of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The path of the module, and after it the path of the source file. Each text of a site takes 40 bytes of the
-    /// program more than its letters.
+    /// The path of the module, and after it the path of the source file. They are one text because each text of a site
+    /// takes 40 bytes of the program more than its letters.
     pub texts: &'static str,
     /// The number of bytes of the path of the module.
     pub module_len: u32,
@@ -119,12 +119,12 @@ impl Place {
 /// The name of the item whose path shows the function that contains a call.
 const HERE: &str = "::__here";
 
-/// The texts of a call.
+/// The kind of a call and the texts in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// The kind of the records.
+    /// The kind of the records that the call makes.
     pub kind: SiteKind,
-    /// Behind each other: the format string as it stands in the program, the format string that names the captured
+    /// One after the other: the format string as it stands in the program, the format string that names the captured
     /// values by their numbers, and the names of the captured values, each with a zero byte after it.
     pub texts: &'static str,
     /// The numbers of bytes of the two format strings.
@@ -150,24 +150,24 @@ impl Call {
 pub(crate) struct Captured {
     /// The signature of the types.
     pub signature: u32,
-    /// Appends the types' description.
+    /// Appends the descriptors of the types.
     pub describe: fn(&mut Vec<u8>),
 }
 
 impl Captured {
-    /// The types of another copy's site, whose entry describes them.
+    /// The types of the arguments of another copy's site, whose entry describes them.
     const OF_GUEST: Captured = Captured { signature: KINDS + 1, describe: |_| {} };
 }
 
-/// The bits of the upper half that hold the kind of the clock.
+/// The bits of the upper half of a site's word that hold the kind of the clock.
 pub(crate) const KINDS: u32 = 3;
 
-/// The sites that were used while tracing was on, newest first. They are leaked, or statics, which stay as long as
-/// the object that contains them.
+/// The sites that were used while tracing was on, newest first. The sites are leaked, or are statics, which stay as
+/// long as the object that contains them.
 static ALL: AtomicPtr<Site> = AtomicPtr::new(std::ptr::null_mut());
-/// The largest number given.
+/// The largest number that was given to a site.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
-/// The filter that decides which sites are on. It is leaked because a site may ask at any time.
+/// The filter that decides which sites are on. It is leaked because a site may use it at any time.
 static FILTER: AtomicPtr<Filter> = AtomicPtr::new(std::ptr::null_mut());
 
 impl Site {
@@ -192,7 +192,7 @@ impl Site {
     }
 
     /// Makes a site from an entry that another copy of the library has announced, and has it put into the table;
-    /// `is_captured`: it has types of arguments. The site stays for ever.
+    /// `is_captured`: the entry has the types of the arguments. The site stays for ever.
     pub(crate) fn of_guest(entry: sites::Site, is_captured: bool) -> &'static Site {
         let entry: &'static sites::Site = Box::leak(Box::new(entry));
         // The entry has the other texts.
@@ -206,7 +206,8 @@ impl Site {
         site
     }
 
-    /// Returns the state of a site that [`of_guest`](Site::of_guest) has made, and moves it on if it can.
+    /// Returns the state of a site that [`of_guest`](Site::of_guest) has made: [`SITE_WAITS`], [`SITE_IN_TABLE`] or
+    /// [`SITE_CAPTURED`]. First requests the site's table entry, unless that was done since tracing was switched on.
     pub(crate) fn state_for_guest(&'static self) -> u32 {
         // Tracing was switched on anew since; the guest has asked its filter.
         let _ = self.word.compare_exchange(NEW, FORMATTED, Ordering::Relaxed, Ordering::Relaxed);
@@ -220,7 +221,7 @@ impl Site {
         }
     }
 
-    /// Returns the site in the form that sites made at run time have.
+    /// Returns the site with `dynamic`, the parts that only a site made at run time has.
     pub(crate) fn made_of(mut self, dynamic: &'static Dynamic) -> Site {
         self.dynamic = Some(dynamic);
         self
@@ -257,14 +258,15 @@ impl Site {
         }
     }
 
-    /// Returns the number for a message that is formatted at the call.
+    /// Returns the site's number, for a message that is formatted at the call; 0 before the site's first record.
     #[inline(always)]
     pub(crate) fn number(&self) -> u32 {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Has the flusher write the site's table entry, unless that was done; the first of several threads does it.
-    /// Afterwards the site has a number. `captured` are the types of the arguments, if they can be captured.
+    /// Requests that the flusher writes the site's table entry, unless that was done; of several threads, the first one
+    /// requests it. Afterwards the site has a number. `captured` are the types of the arguments, if they can be
+    /// captured.
     pub(crate) fn request_entry(&'static self, captured: Option<Captured>) {
         // Acquire: see `first_use`.
         let _ = self.word.load(Ordering::Acquire);
@@ -316,8 +318,8 @@ impl Site {
         }
     }
 
-    /// Acts as [`request_entry`](Site::request_entry), through the copy of the library that owns the process. The owner makes
-    /// a site of its own, and this site takes that one's number.
+    /// Acts as [`request_entry`](Site::request_entry), through the copy of the library that owns the process. The owner
+    /// makes a site of its own, and this site takes the number of that site.
     #[cold]
     #[inline(never)]
     fn request_entry_from_owner(&'static self, owner: Owner, captured: Option<Captured>) {
@@ -426,7 +428,7 @@ pub(crate) fn allows_everything() -> bool {
     copies::joined().is_none() && filter().is_none()
 }
 
-/// Returns whether the filter allows records of this name and level.
+/// Returns whether the filter allows records with this level and this name, a module path or a target.
 pub(crate) fn is_allowed(name: &str, level: Level) -> bool {
     if let Some(owner) = copies::joined() {
         return owner.is_allowed(name, level as u8);
@@ -437,12 +439,12 @@ pub(crate) fn is_allowed(name: &str, level: Level) -> bool {
 /// The number of sites made at run time that are found without a lock. A power of two.
 const CACHE_ENTRIES: usize = 512;
 
-/// The sites made at run time that were seen last, each at the place that its key gives. Release and Acquire: a thread
-/// that finds a site sees its contents. Sites are never freed, so one that is found late is good as well.
+/// The sites made at run time that were met last, each at the index that its key gives. Release and Acquire: a thread
+/// that finds a site sees its contents. Sites are never freed, so a site that is found late can be used as well.
 static SITE_CACHE: [AtomicPtr<Site>; CACHE_ENTRIES] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE_ENTRIES];
 
-/// Returns the site that was made at run time with this key, if it is among those that were seen last.
+/// Returns the site that was made at run time with this key, if it is among those that were met last.
 #[inline(always)]
 pub(crate) fn met(key: u64) -> Option<&'static Site> {
     let met = SITE_CACHE[key as usize % CACHE_ENTRIES].load(Ordering::Acquire);
@@ -451,7 +453,7 @@ pub(crate) fn met(key: u64) -> Option<&'static Site> {
     (met.dynamic()?.key == key).then_some(met)
 }
 
-/// Puts a site into the cache of [`met`], where it replaces another one.
+/// Puts a site into the cache of [`met`], where it replaces the site with the same index.
 pub(crate) fn cache_site(site: &'static Site) {
     if let Some(dynamic) = site.dynamic {
         let site = std::ptr::from_ref(site).cast_mut();
@@ -494,8 +496,8 @@ pub(crate) fn go_on() {
     }
 }
 
-/// Returns the entries of the sites that were in a table before, or whose numbers readers may meet, oldest first. For
-/// the flusher of a new run, whose table is empty.
+/// Returns the entries of the sites that are in a site table already, or whose numbers readers may meet, oldest first.
+/// For the flusher, which begins a new table with them.
 pub(crate) fn in_site_table() -> Vec<sites::Site> {
     // Acquire: see `write_queued_entries`.
     let mut entries: Vec<_> =
@@ -522,14 +524,14 @@ pub(crate) fn end() {
     }
 }
 
-/// Makes the word of a site that has a number, for the clock that is read now.
+/// Makes the word of a site that has a number, with the kind of the run's clock.
 fn numbered_word(signature: u32, number: u32) -> u64 {
     let upper = signature & !KINDS | clock::kind();
     u64::from(upper) << 32 | u64::from(number)
 }
 
-/// Passes the entries of the sites that wait for it to `publish_entry`, which writes an entry for readers. A site whose entry
-/// it refuses goes on formatting at the call.
+/// Passes the entries of all queued sites to `publish_entry`, which writes an entry for readers. If it refuses the
+/// entry of a site, the site's messages are still formatted at the call.
 pub(crate) fn write_queued_entries(run: &Run, mut publish_entry: impl FnMut(sites::Site) -> bool) {
     if !run.sites_queued.swap(false, Ordering::Acquire) {
         return;

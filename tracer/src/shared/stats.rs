@@ -14,20 +14,21 @@ use crate::copies::{self, Owner};
 pub struct Stats {
     /// Whether the process traces now.
     pub enabled: bool,
-    /// Records put into rings.
+    /// The number of records that were put into rings.
     pub records: u64,
-    /// Records that were not put into rings: the ring was full, a `Display` panicked, or the record was made inside
-    /// the tracer itself.
+    /// The number of records that were not put into rings: the ring was full, the thread got no ring, a `Display`
+    /// panicked, or the record was made inside the tracer itself.
     pub lost: u64,
-    /// The number of times that a thread waited for room in its ring.
+    /// The number of times that a thread waited for the tracer: for room in its ring, for the ring or its memory, or
+    /// for the list of modules.
     pub stalls: u64,
-    /// The time that all threads waited together, in nanoseconds.
+    /// The total time, in nanoseconds, for which threads waited for the tracer.
     pub stall_ns: u64,
-    /// Bytes written to trace files.
+    /// The number of bytes that were written to trace files.
     pub bytes_written: u64,
-    /// Rings, in use or ready, that outlive a killed process.
+    /// The number of rings, in use or ready, whose records survive if the process is killed.
     pub shared_rings: u64,
-    /// Rings, in use or ready, that do not outlive a killed process.
+    /// The number of rings, in use or ready, whose records are lost if the process is killed.
     pub private_rings: u64,
 }
 

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::process;
 use crate::words::switch::TracingState;
 
-/// The functions that are called.
+/// The functions that are called when tracing is switched.
 static LISTENERS: Mutex<Vec<fn(bool)>> = Mutex::new(Vec::new());
 /// The number of switches not yet reported; the thread that raises it from 0 calls the listeners until it is 0 again.
 static WAITING: AtomicUsize = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! The name of a thread: the operating system's, or Rust's if that one is longer.
+//! The name of a thread: the one that the operating system has or, if it is longer, the one that Rust's library has.
 
 use std::thread::Thread;
 
@@ -9,7 +9,7 @@ use crate::sys;
 pub(crate) struct ThreadName {
     /// The name that the operating system has, filled with zeros.
     pub system: [u8; 16],
-    /// The handle of the thread, if its name may be longer.
+    /// The handle of the thread in Rust's library, if its name there may be longer than `system`.
     pub thread: Option<Thread>,
     /// The whole name, if the system has kept more than the 15 bytes in `system`.
     pub whole: Option<String>,
@@ -31,7 +31,7 @@ impl ThreadName {
         ThreadName { system, thread: asks.then(std::thread::current), whole }
     }
 
-    /// Returns the longer name, if there is one that begins like the system's.
+    /// Returns the thread's whole name, if it is longer than `system` and begins with it.
     pub(crate) fn longer(&self) -> Option<&str> {
         let name = self.whole.as_deref().or_else(|| self.thread.as_ref()?.name())?;
         (name.len() > 15 && name.as_bytes().starts_with(&self.system[..15])).then_some(name)

@@ -1,6 +1,8 @@
-//! A ring on the process's side: its memory, its producer, and whether its thread and the flusher are done with it.
+//! A ring with its state in this process: its memory, its producer, and whether its thread and the flusher still use
+//! it.
 //!
-//! Made by the flusher, lent to one thread at a time, freed by the later of the two.
+//! The flusher makes a ring and lends it to one thread at a time; whichever of thread and flusher uses it last frees
+//! it.
 #![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
 
 use std::io;
@@ -33,7 +35,7 @@ pub(crate) struct Terms {
     pub max_stall: Duration,
 }
 
-/// A ring and its state, on the process's side. It is lent to one thread at a time.
+/// A ring and its state in this process. It is lent to one thread at a time.
 #[derive(Debug)]
 pub(crate) struct ThreadRing {
     pub memory: Memory,
@@ -113,7 +115,8 @@ impl ThreadRing {
         self.producer
     }
 
-    /// Wakes the ring's thread if it waits for room and there is plenty. For the flusher, after it has freed some.
+    /// Wakes the ring's thread if it waits for room and there is plenty of room. For the flusher, after it has freed
+    /// room.
     pub(crate) fn wake_if_room(&self) {
         let header = self.header();
         let (head, consumed) = (header.main.head(), header.consumed.main.load(Ordering::Relaxed));
@@ -122,9 +125,9 @@ impl ThreadRing {
         }
     }
 
-    /// Notes that the ring's data is reserved below this position. Wakes its thread, if it waits for memory, when all is
-    /// reserved: one long wait is cheaper than many short ones, which take the processor away from the flusher. For the
-    /// flusher.
+    /// Notes that the ring's data is reserved below the position `end`. Wakes its thread, if it waits for memory, when
+    /// all is reserved: one long wait is cheaper than many short ones, which take the processor away from the flusher.
+    /// For the flusher.
     pub(crate) fn reserved_to(&self, end: u64) {
         self.link.reserved.store(end, Ordering::Release);
         if end == ALL_RESERVED {
@@ -226,10 +229,10 @@ impl ThreadRing {
         }
     }
 
-    /// Unmaps everything.
+    /// Frees the ring: its memory and its producer.
     ///
     /// # Safety
-    /// Made by [`ThreadRing::leak`], and no longer used by any thread.
+    /// The ring was made by [`ThreadRing::leak`], and no thread uses it any more.
     pub(crate) unsafe fn free(ring: *const ThreadRing) {
         // SAFETY: leaked from a box; unused by the caller's promise.
         let ring = unsafe { Box::from_raw(ring.cast_mut()) };

@@ -6,7 +6,7 @@
 //! between them cannot be read, the stack pointer is on another stack (a coroutine's, a signal handler's), because
 //! stacks end in guard pages.
 //!
-//! `pthread_getattr_np` would give the same answer, but it allocates, and opens a file on the main thread: a signal
+//! `pthread_getattr_np` would give the limits, too, but it allocates, and opens a file on the main thread: a signal
 //! handler, in which a thread's first walk may be, must not call it. A page is tried by a system call that reads its
 //! argument and then refuses it. If a stack without a guard page lies directly below the thread's own, the call
 //! succeeds for its pages, too; a walk may then take that stack for the thread's.
@@ -38,8 +38,9 @@ impl Stack {
         imp::MARKS_OUTERMOST_FRAME && pc == 0 && self.top.wrapping_sub(sp) < imp::PAGE
     }
 
-    /// Returns the calling thread's stack if `sp` points into it, or a little below it, as that of a function that
-    /// has run out of stack does. Also returns the lowest address from which the stack can be read then.
+    /// Returns the calling thread's stack if `sp` points into it, or a little below it, as does the stack pointer of a
+    /// function that has run out of stack. Also returns the lowest address, from `sp` on, at which the stack can be
+    /// read.
     pub(super) fn near(sp: usize) -> Option<(Stack, usize)> {
         /// The farthest that a function's stack pointer may lie below its stack, in pages: most compilers touch each
         /// page as they go, but not all do.
@@ -48,7 +49,7 @@ impl Stack {
         std::iter::once(sp).chain(above).find_map(|at| Some((Stack::around(at)?, at)))
     }
 
-    /// Reads two neighbouring words at `address`, if they lie between `sp` and the stack's end.
+    /// Reads two neighbouring words at `address`, if they lie between `sp` and the stack's upper end.
     #[inline(always)]
     pub(super) fn pair(&self, sp: usize, address: usize) -> Option<[usize; 2]> {
         let is_inside = sp <= address && address <= self.top - 16 && address % 8 == 0;
@@ -57,7 +58,7 @@ impl Stack {
         is_inside.then(|| unsafe { [read(address), read(address + 8)] })
     }
 
-    /// Reads the word at `address`, if that lies between `sp` and the stack's end.
+    /// Reads the word at `address`, if that lies between `sp` and the stack's upper end.
     #[inline(always)]
     pub(super) fn word(&self, sp: usize, address: usize) -> Option<usize> {
         let is_inside = sp <= address && address <= self.top - 8 && address % 8 == 0;
@@ -69,8 +70,9 @@ impl Stack {
 /// Returns whether the calling thread's stack has room for `bytes` more. Allocates nothing, and costs a system call
 /// for each page, so it is for actions that are done once.
 ///
-/// The size of a signal stack is known. On any other stack the pages below are tried: stacks end in a guard page, and
-/// the pages of a process's first thread come when they are used. If pages cannot be tried, returns true.
+/// The size of a stack for signal handlers is known. On any other stack the pages below the stack pointer are tried:
+/// stacks end in a guard page, and the system adds pages to the stack of a process's first thread when they are used.
+/// If pages cannot be tried, returns true.
 #[cold]
 pub(crate) fn has_room(bytes: usize) -> bool {
     let here = sys::stack_pointer();
@@ -109,9 +111,9 @@ mod imp {
     thread_local! {
         /// The lowest address known to belong to this thread's stack.
         static LOW: Cell<usize> = const { Cell::new(0) };
-        /// The end of the stack, or 0 before the thread's first walk. Set after [`LOW`].
+        /// The upper end of the stack, or 0 before the thread's first walk. Set after [`LOW`].
         static TOP: Cell<usize> = const { Cell::new(0) };
-        /// The range that was last found to belong to another stack.
+        /// The range of addresses that was last found to belong to another stack.
         static FOREIGN: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
     }
 
@@ -148,8 +150,9 @@ mod imp {
         Some(Stack { top })
     }
 
-    /// Returns the end of the thread's stack. A thread has its descriptor there. The main thread has it elsewhere;
-    /// for that one the loader knows where the stack was when the program began.
+    /// Returns the upper end of the thread's stack. The C library's descriptor of a thread lies there, and the thread
+    /// pointer points to it. The descriptor of the main thread lies elsewhere, but the loader knows where that thread's
+    /// stack was when the program began.
     fn top() -> Option<usize> {
         let is_main = sys::thread_id() == u64::from(sys::process_id());
         let top = if is_main { initial_stack() } else { thread_pointer() };
@@ -192,7 +195,7 @@ mod imp {
         if variable.is_null() { 0 } else { unsafe { variable.read() } }
     }
 
-    /// Returns whether all pages from `low` up to that of `sp` can be read. Also returns true if pages cannot be
+    /// Returns whether all pages from `low` up to the page of `sp` can be read. Also returns true if pages cannot be
     /// tried.
     pub(super) fn is_readable_down_to(low: usize, sp: usize) -> bool {
         !rejects_unmapped_addresses() || ((low & !(PAGE - 1))..sp).step_by(PAGE).all(is_readable)
@@ -203,7 +206,8 @@ mod imp {
         answer(page) == -i64::from(libc::EINVAL)
     }
 
-    /// Returns whether the kernel (or an emulation of it) looks at the argument at all.
+    /// Returns whether the system call reads its argument at all: an emulation of the kernel may not do that, and then
+    /// does not show which pages can be read.
     fn rejects_unmapped_addresses() -> bool {
         answer(8) == -i64::from(libc::EFAULT)
     }
@@ -237,8 +241,8 @@ mod imp {
     pub(super) const PAGE: usize = 4096;
     pub(super) const MARKS_OUTERMOST_FRAME: bool = true;
 
-    /// Returns the stack if `sp` is in it. The system keeps both ends of the readable part of the stack that the
-    /// thread runs on, even if that is a fiber's.
+    /// Returns the stack if `sp` is in it. The system keeps both ends of the readable part of the stack that the thread
+    /// runs on, even if that is the stack of a fiber.
     #[inline(always)]
     pub(super) fn around(sp: usize) -> Option<Stack> {
         let (top, low): (usize, usize);

@@ -1,4 +1,4 @@
-//! Functions by their names or their addresses: the ranges of their code.
+//! Finds functions by their names or their addresses: the ranges of their code.
 //!
 //! Runs on any thread, but not in signal handlers: files are read and memory is allocated.
 
@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The ranges of code of some functions.
 #[derive(Debug, Default)]
 pub(crate) struct Functions {
-    /// Sorted, without overlap.
+    /// The ranges, sorted and without overlap.
     ranges: Vec<Range<usize>>,
-    /// If there are many ranges: addresses that were looked up, with the answer in their highest bits. Each word is
-    /// right on its own, no matter which thread wrote it.
+    /// If there are many ranges: a cache of return addresses that were looked up, with the answer in the highest bit of
+    /// each word. Each word is right on its own, no matter which thread wrote it.
     memory: Vec<AtomicU64>,
 }
 
 /// The largest number of ranges for which a comparison with each is fastest.
 const MAX_LINEAR_RANGES: usize = 4;
-/// The number of addresses that are remembered for more ranges: a power of two.
+/// The number of addresses in the cache of [`Functions`] that have more ranges: a power of two.
 const CACHED_ADDRESSES: usize = 512;
 const YES: u64 = 1 << 63;
 
@@ -28,7 +28,7 @@ impl PartialEq for Functions {
 }
 
 impl Functions {
-    /// Makes the set of these ranges of code.
+    /// Makes the functions with these ranges of code, which may overlap.
     fn new(mut ranges: Vec<Range<usize>>) -> Functions {
         ranges.retain(|range| !range.is_empty());
         trace_store::sorting::sort(&mut ranges, |a, b| (a.start, a.end) < (b.start, b.end));
@@ -44,7 +44,8 @@ impl Functions {
         Functions { ranges, memory: (0..remembered).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Finds all functions of the process that have this name: a path, or its last segments.
+    /// Finds all functions of the process that have this name: the path of the function, or the last segments of its
+    /// path.
     pub(crate) fn named(name: &str) -> Functions {
         Functions::new(imp::named(name))
     }
@@ -60,7 +61,7 @@ impl Functions {
         self.ranges.is_empty()
     }
 
-    /// Returns whether a frame of a walk's result belongs to one of these functions.
+    /// Returns whether `frame`, a return address that a walk has found, belongs to one of these functions.
     #[inline(always)]
     pub(crate) fn have(&self, frame: usize) -> bool {
         let place = frame.wrapping_sub(1);
@@ -82,13 +83,13 @@ impl Functions {
     }
 }
 
-/// Calls `on_function` with the symbol and the code of each function of the process that is in a symbol table. Never
-/// calls it if no names are available.
+/// Calls `on_function` with the symbol and the range of code of each function of the process that is in a symbol table.
+/// Never calls it if no names are available.
 pub(crate) fn each(mut on_function: impl FnMut(&[u8], Range<usize>)) {
     imp::each(&mut on_function);
 }
 
-/// Returns the names of a symbol: paths, without the compiler's additions.
+/// Returns the names by which a function with this symbol may be called: paths, without the compiler's additions.
 pub(crate) fn names(symbol: &[u8]) -> Vec<String> {
     imp::names(symbol)
 }
@@ -98,7 +99,7 @@ pub(crate) fn generation() -> u64 {
     imp::generation()
 }
 
-/// The search in the symbol tables. The part for each system finds where the code of a function ends.
+/// The search in the symbol tables. `imp`, which each system has, finds where the code of a function ends.
 #[cfg(any(
     all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
     all(windows, target_arch = "x86_64")
@@ -157,13 +158,15 @@ mod imp {
     use crate::stack::symbols;
     use crate::stack::tables::Entry;
 
-    /// Returns the code of the function that `address` leads to; `None` if that only jumps to another one.
+    /// Returns the range of code of the function that `address` leads to, perhaps through a linker's stub; `None` if
+    /// the function only jumps to another one.
     pub(super) fn own(address: usize) -> Option<Range<usize>> {
         let address = symbols::resolve_stub(address);
         whole(address..address).filter(|own| own.start == address && !symbols::is_a_jump(own))
     }
 
-    /// Returns the range, or the one in the unwind tables if a symbol has no size.
+    /// Returns the range of a symbol, or, if it is empty because the symbol has no size, the range that the unwind
+    /// tables give for it.
     pub(super) fn whole(range: Range<usize>) -> Option<Range<usize>> {
         if !range.is_empty() {
             return Some(range);
@@ -181,13 +184,13 @@ mod imp {
     use crate::stack::pdata::Function;
     pub(super) use crate::stack::pdata::generation;
 
-    /// Returns the code of the function that begins at `address`. A function that only jumps to another one has no
-    /// entry.
+    /// Returns the range of code of the function that begins at `address`. A function that only jumps to another one
+    /// has no entry in the unwind tables.
     pub(super) fn own(address: usize) -> Option<Range<usize>> {
         Function::with(address).map(|function| function.range()).filter(|range| range.start == address)
     }
 
-    /// Returns the code of the function at the beginning of a symbol's range, according to the unwind tables.
+    /// Returns the range of code of the function at the beginning of a symbol's range, according to the unwind tables.
     pub(super) fn whole(range: Range<usize>) -> Option<Range<usize>> {
         own(range.start)
     }

@@ -7,10 +7,10 @@
 //! top of the thread's own stack ([`bounds`]), it goes only upwards, and it looks up each return address among the
 //! loaded modules before it uses it ([`rules`]).
 //!
-//! A frame is unwound by the rule for the place in its function. With the feature `unwind` that rule comes from the
-//! unwind tables of the module (`tables`), and the walk is exact with and without frame pointers. Without the feature
-//! the rule is always that of a frame pointer: a function compiled without one is left out, together with its caller
-//! or more, and the walk ends if the frame pointer does not point to a frame of this stack.
+//! A frame is unwound by the rule for the address in its function's code. With the feature `unwind` that rule comes
+//! from the unwind tables of the module (`tables`), and the walk is exact with and without frame pointers. Without the
+//! feature the rule is always that of a frame pointer: a function compiled without one is left out, together with its
+//! caller or more, and the walk ends if the frame pointer does not point to a frame of this stack.
 //!
 //! On Windows the tables are in memory in every program, and a walk does not need the feature (`pdata`). A walk
 //! cannot unwind a frame if its table finds it by another register than `rbp`.
@@ -62,19 +62,20 @@ pub(crate) fn is_own(sp: usize) -> bool {
     Stack::around(sp).is_some()
 }
 
-/// Calls `on_function` with the symbol and the code of each function of the process that is in a symbol table; never
-/// without the feature `unwind`.
+/// Calls `on_function` with the symbol and the range of code of each function of the process that is in a symbol table;
+/// never without the feature `unwind`.
 #[cfg(feature = "unwind")]
 pub(crate) fn each_function(on_function: impl FnMut(&[u8], std::ops::Range<usize>)) {
     functions::each(on_function);
 }
 
-/// Calls `on_function` with the symbol and the code of each function of the process that is in a symbol table; never
-/// without the feature `unwind`.
+/// Calls `on_function` with the symbol and the range of code of each function of the process that is in a symbol table;
+/// never without the feature `unwind`.
 #[cfg(not(feature = "unwind"))]
 pub(crate) fn each_function(_: impl FnMut(&[u8], std::ops::Range<usize>)) {}
 
-/// Returns the names of a symbol: paths, without the compiler's additions; none without the feature `unwind`.
+/// Returns the names by which a function with this symbol may be called: paths, without the compiler's additions; none
+/// without the feature `unwind`.
 pub(crate) fn names_of(symbol: &[u8]) -> Vec<String> {
     #[cfg(feature = "unwind")]
     return functions::names(symbol);
@@ -102,9 +103,9 @@ pub(crate) fn modules_generation() -> u64 {
 pub struct Registers {
     /// One more than the address of an instruction of the function: like a return address, which lies after the call.
     pub(crate) pc: usize,
-    /// The address where the function's frame ends.
+    /// The stack pointer: the address at which the function's frame ends.
     pub(crate) sp: usize,
-    /// The frame pointer's register, with any content.
+    /// The content of the frame pointer's register, which may be anything.
     pub(crate) fp: usize,
     /// The link register, which has the return address of a function that has not put it on the stack; 0 for a
     /// function that was found on the stack.
@@ -183,12 +184,13 @@ fn without_signature(mut pc: usize) -> usize {
 /// The way in which a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// At the thread's outermost frame, as its unwind table states: no frame is missing. Known with the feature
+    /// The walk has reached the thread's outermost frame: no frame is missing. On Linux that is known with the feature
     /// `unwind` only.
     Complete,
-    /// The caller wanted no more frames.
+    /// The caller of the walk wanted no more frames.
     Cut,
-    /// At a frame that cannot be unwound, or that is not on the thread's own stack: its caller is unknown.
+    /// The walk has reached a frame that cannot be unwound, or that is not on the thread's own stack: the frame's
+    /// caller is unknown.
     Stopped,
 }
 
@@ -201,10 +203,10 @@ pub struct Walk {
     pub end: End,
 }
 
-/// Writes the places of the calling functions into `frames`, the innermost first, without the first `skip`.
+/// Writes an address in the code of each calling function into `frames`, the innermost first, without the first `skip`.
 ///
-/// The first frame is the function that `from` belongs to. Each place is a return address, so the call lies before
-/// it; for a function that a signal has interrupted, it is one more than the address of the interruption.
+/// The first frame is that of the function that `from` belongs to. Each address is a return address, so the call lies
+/// before it; for a function that a signal has interrupted, it is one more than the address of the interruption.
 pub fn walk(from: Registers, frames: &mut [u64], skip: usize) -> Walk {
     let (mut len, mut skipped) = (0, 0);
     let end = visit(from, |pc| {
@@ -217,7 +219,8 @@ pub fn walk(from: Registers, frames: &mut [u64], skip: usize) -> Walk {
     Walk { len, end }
 }
 
-/// Writes the places of the calling thread's functions at the moment of a signal into `frames`, as [`walk`] does.
+/// Writes an address in the code of each of the calling thread's functions at the moment of a signal into `frames`, as
+/// [`walk`] does.
 pub(crate) fn walk_interrupted(from: Registers, frames: &mut [u64]) -> Walk {
     let mut len = 0;
     let end = visit_interrupted(from, |pc| put(frames, &mut len, pc));
@@ -243,15 +246,16 @@ pub(crate) fn visit(from: Registers, mut on_frame: impl FnMut(usize) -> ControlF
     visit_outwards(stack, from.sp, (from, rule), on_frame)
 }
 
-/// Calls `on_frame` with each frame of the thread's stack from a function that a signal has interrupted. The cause
-/// may be that the stack has no room for its frame, or that its address is not code.
+/// Calls `on_frame` with each frame of the thread's stack, from a function that a signal has interrupted. The cause of
+/// the signal may be that the stack has no room for the function's frame, or that the function's address is not code.
 #[cold]
 fn visit_interrupted(from: Registers, mut on_frame: impl FnMut(usize) -> ControlFlow<()>) -> End {
     /// The rule for an address that is not code: mostly it was called, and a call puts its return address at the
     /// stack pointer.
     #[cfg(not(target_arch = "aarch64"))]
     const CALLED: Rule = Rule::StackPointer { size: 8, saved: 0 };
-    /// The rule for such an address on this processor, on which the return address is in the link register.
+    /// The rule for an address that is not code: mostly it was called, and a call on this processor puts the return
+    /// address into the link register.
     #[cfg(target_arch = "aarch64")]
     const CALLED: Rule = Rule::Ends(FrameEnd { by_frame_pointer: false, distance: 0, ret: 0, fp: 0 });
     if on_frame(from.pc).is_break() {
@@ -308,7 +312,8 @@ fn visit_outwards(
     }
 }
 
-/// Unwinds a frame whose function has a frame pointer: it points to the caller's, with the return address above that.
+/// Unwinds a frame whose function has a frame pointer: it points to the saved frame pointer of the caller, and the
+/// return address lies above that.
 #[inline(always)]
 fn leave_by_frame_pointer(stack: &Stack, readable: usize, frame: Registers) -> Option<Registers> {
     let [fp, pc] = stack.pair(readable, frame.fp)?;
@@ -329,7 +334,7 @@ fn leave_at_end(stack: &Stack, readable: usize, frame: Registers, end: FrameEnd)
 }
 
 /// Unwinds a frame of `size` bytes, the return address included. The caller's frame pointer lies `saved` bytes below
-/// its end, or is still in its register if that is 0.
+/// the frame's end, or is still in its register if `saved` is 0.
 #[cfg(not(target_arch = "aarch64"))]
 #[inline(always)]
 fn leave_by_size(

@@ -1,4 +1,4 @@
-//! The loaded modules (the executable, shared libraries): which one contains a place, and where its parts are.
+//! The loaded modules (the executable, shared libraries): which one contains an address, and where its parts are.
 //!
 //! The kernel tells a process where its executable is. `_dl_find_object` of glibc 2.35 and later finds libraries,
 //! without a lock and in signal handlers. If there is no such function (older systems, musl), code of libraries is
@@ -33,7 +33,7 @@ struct Found {
 /// A loaded module.
 pub(super) struct Module {
     headers: &'static [libc::Elf64_Phdr],
-    /// The number that is added to the addresses in its file.
+    /// The number that is added to an address in the module's file to get the address in memory.
     bias: usize,
 }
 
@@ -144,7 +144,7 @@ pub(super) fn generation() -> u64 {
     number
 }
 
-/// Returns the loaded modules: the number that is added to the addresses in the file, and the file.
+/// Returns, for each loaded module, the number that is added to the addresses in its file, and the file's path.
 #[cfg(feature = "unwind")]
 pub(super) fn loaded() -> Vec<(usize, PathBuf)> {
     unsafe extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, modules: *mut c_void) -> c_int {
@@ -172,10 +172,9 @@ type FindObject = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
 /// module, so it needs no ordering.
 static FIND_OBJECT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// A constructor that looks for that function when the loader loads this code: a search takes the loader's lock, and
-/// a walk may be in a signal handler. A linked symbol, even a weak one, would not work: linkers note its version as
-/// one that the program needs, and the program would not start with an older glibc.
-/// Miri has no loader to search.
+/// A constructor that looks for `_dl_find_object` when the loader loads this code: a search takes the loader's lock,
+/// and a walk may be in a signal handler. A linked symbol, even a weak one, would not work: linkers note its version as
+/// one that the program needs, and the program would not start with an older glibc. Miri has no loader to search.
 #[used]
 #[cfg_attr(not(miri), unsafe(link_section = ".init_array"))]
 static AT_LOAD: extern "C" fn() = look_for_find_object;

@@ -1,8 +1,8 @@
 //! Windows on x86-64: the unwind tables that each module has for all functions that call others, and that the system
 //! itself uses for exceptions. They are read in place and without allocation.
 //!
-//! The system finds the entry for a place without the loader's lock. An entry gives exactly where the caller's frame
-//! begins, so no frame pointers are needed.
+//! The system finds the entry for an address in code without the loader's lock. An entry gives exactly where the
+//! caller's frame begins, so no frame pointers are needed.
 #![allow(unsafe_code, reason = "reads the unwind tables of modules; each argued where it stands")]
 
 use std::ops::Range;
@@ -21,8 +21,8 @@ unsafe extern "C" {
     static __ImageBase: u8;
 }
 
-/// An entry of a table: a function, or a part of one. All numbers are relative to the module's base, as everywhere
-/// here.
+/// An entry of an unwind table: a function, or a part of one. All addresses in it are relative to the beginning of the
+/// module.
 type Entry = IMAGE_RUNTIME_FUNCTION_ENTRY;
 
 /// The number of entries that may be chained: compilers write one or two parts of a function after its first.
@@ -53,7 +53,7 @@ impl Function {
         self.base == (&raw const __ImageBase).addr() || self.base == executable()
     }
 
-    /// Returns the range of the code.
+    /// Returns the range of the function's code.
     #[cfg_attr(
         not(feature = "unwind"),
         allow(dead_code, reason = "functions are looked for with the feature")
@@ -80,7 +80,7 @@ impl Function {
     }
 }
 
-/// Returns the base of the executable.
+/// Returns the address at which the executable begins in memory.
 fn executable() -> usize {
     let base: usize;
     // SAFETY: the thread's description leads to that of its process, which has the base; both are always there.
@@ -91,12 +91,13 @@ fn executable() -> usize {
     base
 }
 
-/// An entry's description of its frame: the steps of the function's beginning, the last one first.
+/// The description of a frame to which an entry leads: the steps by which the beginning of the function makes the
+/// frame, the last one first.
 struct Info {
     flags: u8,
     frame_register: u8,
     frame_offset: usize,
-    /// Each step takes one to three words.
+    /// The words of the steps: each step takes one to three of them.
     steps: &'static [u16],
 }
 
@@ -126,7 +127,7 @@ impl Info {
         })
     }
 
-    /// Returns the entry of the part of the function that comes before this one.
+    /// Returns the entry of the part of the function that runs before this one, if there is one.
     fn chained(&self) -> Option<Entry> {
         const CHAINED: u8 = 4;
         let words = self.steps.len().next_multiple_of(2);
@@ -138,17 +139,19 @@ impl Info {
 /// A frame, as far as the steps that have made it are undone.
 #[derive(Default)]
 struct Frame {
-    /// Set if the frame is found by the frame pointer: the number of bytes from the stack pointer, at the time when
-    /// that was set, up to the frame pointer.
+    /// If the frame is found by the frame pointer: the number of bytes by which the frame pointer was set above the
+    /// stack pointer of that moment.
     by_frame_pointer: Option<usize>,
-    /// The number of bytes above that position that the undone steps have reached.
+    /// The number of bytes from the stack pointer, or from the position at which it was when the frame pointer was set,
+    /// up to the part that is not undone yet.
     undone: usize,
-    /// The number of bytes above that position at which the caller's frame pointer is saved.
+    /// The number of bytes from the same position up to the saved frame pointer of the caller.
     saved: Option<usize>,
 }
 
 impl Frame {
-    /// Undoes the steps of a part of which `done` bytes of code have run; `None` for a step that cannot be undone.
+    /// Undoes the steps of a part of a function, of which `done` bytes of code have run; `None` for a step that cannot
+    /// be undone.
     fn undo(&mut self, info: &Info, done: usize) -> Option<()> {
         let mut steps = info.steps;
         while let [step, rest @ ..] = steps {
@@ -217,7 +220,7 @@ impl Frame {
     }
 }
 
-/// Returns the loaded modules: their addresses and their files.
+/// Returns, for each loaded module, its address in memory and the path of its file.
 #[cfg(feature = "unwind")]
 pub(super) fn loaded() -> Vec<(usize, PathBuf)> {
     let found = trace_store::sys::loaded_modules().unwrap_or_default().modules;

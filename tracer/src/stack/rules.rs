@@ -1,12 +1,13 @@
-//! The rules for unwinding a frame, by the place in the code, and the memory of rules that were looked up.
+//! The rules for unwinding a frame, by the address in its function's code, and the cache of rules that were looked up.
 //!
-//! The rule of a place is the same whenever it is looked up, until the place's module is unloaded; a walk cannot
-//! notice that without a lock. So only the rules of modules that stay as long as this code are kept, for all threads,
-//! each in one word together with the place, at a position computed from the place. Threads that look up two places
-//! of one position overwrite each other's words; both are right. In other modules each frame is looked up anew.
+//! The rule for an address in code is the same whenever it is looked up, until the address's module is unloaded; a walk
+//! cannot notice that without a lock. So only the rules for modules that stay as long as this code are kept, for all
+//! threads, each in one word together with the address, at an index computed from the address. Threads that look up two
+//! addresses of one index overwrite each other's words; both words are right. In other modules each frame is looked up
+//! anew.
 //!
 //! ```text
-//! word:  0 ──► place | rule << 48 ──► any other place's   (relaxed: the word is all there is)
+//! word:  0 ──► address | rule << 48 ──► any other address's   (relaxed: the word is all there is)
 //! ```
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,24 +16,25 @@ use super::Registers;
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 use crate::words::exclusion;
 
-/// The rule for unwinding a frame whose function is at a certain place.
+/// The rule for unwinding a frame whose function is at a certain address in its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// The frame pointer points to the caller's, and the return address lies above that.
+    /// The frame pointer points to the saved frame pointer of the caller, and the return address lies above that.
     #[cfg(not(target_arch = "aarch64"))]
     FramePointer,
-    /// There is no unwind table, so there may be a frame pointer.
+    /// There is no unwind table for the function. It may have a frame pointer, by which its frame is unwound.
     Presumed,
-    /// The frame has this size from the stack pointer on, the return address included, and the caller's frame pointer
-    /// lies `saved` bytes below its end; 0 if it is still in its register.
+    /// The frame has `size` bytes from the stack pointer on, the return address included. The caller's frame pointer
+    /// lies `saved` bytes below the frame's end, or is still in its register if `saved` is 0.
     #[cfg(not(target_arch = "aarch64"))]
     StackPointer { size: usize, saved: usize },
     /// The frame ends at a distance from a register.
     #[cfg(target_arch = "aarch64")]
     Ends(FrameEnd),
     /// A table of Windows describes the frame. It begins at the stack pointer, or `below` bytes below the frame
-    /// pointer. From that beginning it has this size, the return address included, and the caller's frame pointer
-    /// lies `saved` bytes above the beginning, which may be above its end; `None` if it is still in its register.
+    /// pointer. From that beginning it has `size` bytes, the return address included, and the caller's frame pointer
+    /// lies `saved` bytes above the beginning, which may be above the frame's end; it is still in its register if
+    /// `saved` is `None`.
     #[cfg(not(target_arch = "aarch64"))]
     Recorded { below: Option<usize>, size: usize, saved: Option<usize> },
     /// The kernel made the frame, for a signal handler.
@@ -43,33 +45,35 @@ pub(super) enum Rule {
     Outermost,
 }
 
-/// The end of a frame, and the places of the caller's registers below that end.
+/// The end of a frame, and the distances of the caller's saved registers from that end.
 #[cfg(target_arch = "aarch64")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameEnd {
     /// Whether `distance` is from the frame pointer; otherwise it is from the stack pointer.
     pub(super) by_frame_pointer: bool,
-    /// The distance of the end, in bytes.
+    /// The number of bytes from the frame pointer or the stack pointer, as `by_frame_pointer` says, up to the frame's
+    /// end.
     pub(super) distance: usize,
-    /// The number of bytes from the return address up to the end. 0: it is in the link register; if the function has
-    /// called another one in spite of that, it has no caller.
+    /// The number of bytes from the saved return address up to the end. 0: the return address is in the link register;
+    /// if the function has called another one in spite of that, it has no caller.
     pub(super) ret: usize,
-    /// The number of bytes from the caller's frame pointer up to the end; 0 if it is still in its register.
+    /// The number of bytes from the saved frame pointer of the caller up to the end; 0 if that is still in its
+    /// register.
     pub(super) fp: usize,
 }
 
-/// The result of looking up a place.
+/// The rule that was found for an address in code.
 struct Found {
     rule: Rule,
     /// Whether the rule stays valid as long as this code is loaded.
     stays: bool,
 }
 
-/// The number of rules that are kept: a power of two.
+/// The number of rules that are kept at most: a power of two.
 const CACHED_RULES: usize = 4096;
 static MEMORY: [AtomicU64; CACHED_RULES] = [const { AtomicU64::new(0) }; CACHED_RULES];
 
-/// The part of a word that is the place.
+/// The bits of a kept word that are the address; the upper ones are the packed rule.
 const PLACE: u64 = (1 << 48) - 1;
 /// The highest address of a program: it has 47 bits, on aarch64 48.
 const HIGHEST: u64 = if cfg!(target_arch = "aarch64") { PLACE } else { PLACE >> 1 };
@@ -81,18 +85,18 @@ const SIGNAL: u64 = 2;
 #[cfg(not(target_arch = "aarch64"))]
 const OUTERMOST: u64 = 3;
 const PRESUMED: u64 = 4;
-/// The bit of a rule by the stack pointer; below are the frame's size in words (12 bits) and the position of the
-/// saved frame pointer.
+/// The bit of a packed rule by the stack pointer; below are the frame's size in words (12 bits) and the position of the
+/// saved frame pointer, in words from the frame's end.
 #[cfg(not(target_arch = "aarch64"))]
 const STACK_POINTER: u64 = 1 << 15;
 
-/// The bit of a rule by the stack pointer that does not fit into 16 bits, and is not kept: the size is above the
-/// lowest 8 bits, which have the position of the saved frame pointer in words.
+/// The bit of a packed rule that does not fit into 16 bits, and is not kept. In a rule by the stack pointer the size is
+/// above the lowest 8 bits, which have the position of the saved frame pointer in words.
 const LARGE: u64 = 1 << 63;
 
-/// The bit of a recorded rule that does not fit into 16 bits, beside [`LARGE`], and the bits for the presence of its
-/// optional parts. Below are the size (24 bits), the position of the saved frame pointer (24) and the number of bytes
-/// below the frame pointer (8).
+/// The bit, beside [`LARGE`], of a packed [`Rule::Recorded`], and the bits for the presence of its optional parts.
+/// Below are the size (24 bits), the position of the saved frame pointer (24) and the number of bytes below the frame
+/// pointer (8).
 #[cfg(not(target_arch = "aarch64"))]
 const RECORDED: u64 = 1 << 62;
 #[cfg(not(target_arch = "aarch64"))]
@@ -108,7 +112,7 @@ impl Rule {
         Rule::decode(code_at(pc))
     }
 
-    /// Acts as [`Rule::at`], on behalf of a hook: also returns `None` if looking it up has called the hook.
+    /// Acts as [`Rule::at`], on behalf of a hook: also returns `None` if a lookup on this thread has called the hook.
     #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
     #[inline(always)]
     pub(super) fn at_for_hook(pc: usize) -> Option<Rule> {
@@ -119,17 +123,17 @@ impl Rule {
 /// Rules on aarch64. A rule is kept in this form:
 ///
 /// ```text
-/// bit  15: a frame's end   14: by the frame pointer   13: that of the caller is saved, right below the return
+/// bit  15: a frame's end   14: by the frame pointer   13: the caller's is saved, right below the return
 ///   12..8: words from the end down to the return       7..0: distance, in units of 16 bytes
 /// ```
 ///
-/// With [`LARGE`] there are three fields of bytes instead, from the lowest bit on: 10 bits each for the return
-/// address and for the frame pointer, then the distance; bit 62 is that of the frame pointer.
+/// With [`LARGE`] there are three fields of bytes instead, from the lowest bit on: 10 bits each for the return address
+/// and for the caller's frame pointer, then the distance; bit 62 is set if the distance is from the frame pointer.
 #[cfg(target_arch = "aarch64")]
 impl Rule {
     const ENDS: u64 = 1 << 15;
 
-    /// Packs the rule into 16 bits if it fits.
+    /// Packs the rule into a word: into 16 bits if it fits. Returns 0 for a rule that cannot be packed.
     fn encode(self) -> u64 {
         let Rule::Ends(FrameEnd { by_frame_pointer, distance, ret, fp }) = self else { return PRESUMED };
         let by = u64::from(by_frame_pointer);
@@ -163,7 +167,7 @@ impl Rule {
 
 #[cfg(not(target_arch = "aarch64"))]
 impl Rule {
-    /// Packs the rule into 16 bits if it fits.
+    /// Packs the rule into a word: into 16 bits if it fits. Returns 0 for a rule that cannot be packed.
     fn encode(self) -> u64 {
         match self {
             Rule::FramePointer => FRAME_POINTER,
@@ -222,14 +226,14 @@ impl Rule {
     }
 }
 
-/// Returns the packed rule of the place before `pc`, or 0. Words are passed on, not values of [`Rule`]: with words a
-/// walk keeps all its state in registers.
+/// Returns the packed rule for the instruction before `pc`, or 0. Words are passed on, not values of [`Rule`]: with
+/// words a walk keeps all its state in registers.
 #[inline(always)]
 fn code_at(pc: usize) -> u64 {
     cached_at(pc).unwrap_or_else(|| look_up(pc))
 }
 
-/// Returns the packed rule of the place before `pc`, if it is kept.
+/// Returns the packed rule for the instruction before `pc`, if it is kept.
 #[inline(always)]
 fn cached_at(pc: usize) -> Option<u64> {
     let kept = MEMORY[position(pc)].load(Ordering::Relaxed);
@@ -266,8 +270,8 @@ fn position(pc: usize) -> usize {
     (pc ^ pc >> 12) % CACHED_RULES
 }
 
-/// Returns the frame with its rule, if its place is code. A return address that `on_return!` has changed is shown
-/// with its original value.
+/// Returns the frame with its rule, if its `pc` is code. A return address that `on_return!` has changed is replaced by
+/// the original one.
 #[inline(always)]
 pub(super) fn check_frame(frame: Registers) -> Option<(Registers, Rule)> {
     let (mut pc, mut code) = (frame.pc, code_at(frame.pc));

@@ -24,7 +24,7 @@ use super::module;
 #[cfg(windows)]
 use super::pdata as module;
 
-/// Calls `on_function` with the name and the code of each function of the process that is in a symbol table.
+/// Calls `on_function` with the symbol and the range of code of each function of the process that is in a symbol table.
 pub(super) fn for_each(mut on_function: impl FnMut(&[u8], Range<usize>)) {
     for (bias, path) in module::loaded() {
         // A module that has no file (the kernel's own module) or a damaged one has no names.
@@ -78,7 +78,8 @@ fn read(base: usize, path: PathBuf, on_function: &mut impl FnMut(&[u8], Range<us
     Some(())
 }
 
-/// Returns the names of a symbol: its path without the compiler's additions, and other spellings of that.
+/// Returns the names by which a function with this symbol may be called: its path without the compiler's additions, and
+/// other spellings of that path.
 pub(super) fn names(symbol: &[u8]) -> Vec<String> {
     let Ok(symbol) = std::str::from_utf8(symbol) else { return Vec::new() };
     spellings(without_suffix(&format!("{:#}", rustc_demangle::demangle(symbol))))
@@ -104,8 +105,8 @@ fn ends_with(path: &str, name: &str) -> bool {
     path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with("::"))
 }
 
-/// Returns the function behind a linker's stub. The stubs of aarch64 are not known; on it, only executables at fixed
-/// addresses have a stub as a function's address.
+/// Returns `address`: the linker's stubs of aarch64 are not known. On it, only executables at fixed addresses have a
+/// stub as a function's address.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn resolve_stub(address: usize) -> usize {
     address
@@ -119,7 +120,8 @@ pub(super) fn is_a_jump(function: &Range<usize>) -> bool {
     function.len() <= 4 && instruction.is_some_and(|instruction| instruction >> 26 == 0b00_0101)
 }
 
-/// Returns the function behind a linker's stub.
+/// Returns the address of the function to which a linker's stub at `address` jumps; `address` itself if there is no
+/// stub.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub(super) fn resolve_stub(address: usize) -> usize {
     let endbr = |at: usize| bytes(at, 4) == Some(b"\xf3\x0f\x1e\xfa");

@@ -1,4 +1,5 @@
-//! The unwind tables of a module: the function that contains a place, and the rule that unwinds its frame there.
+//! The unwind tables of a module: the function that contains an address in code, and the rule that unwinds its frame
+//! there.
 //!
 //! The tables are in memory in every program that can panic or throw. They are read in place and without allocation,
 //! so in a signal handler as well.
@@ -31,7 +32,8 @@ pub(super) struct Entry {
     place: u64,
 }
 
-/// Room for the rules of all registers that a function may save, and for one row that a function puts aside.
+/// The size of `gimli`'s working memory: room for the rules of all registers that a function may save, and for one row
+/// that a function puts aside.
 struct Room;
 
 /// The number of registers with rules: on x86-64 all, on aarch64 those that calls preserve.
@@ -43,7 +45,7 @@ impl UnwindContextStorage<usize> for Room {
 }
 
 impl Entry {
-    /// Finds the function that contains the instruction at `place`.
+    /// Finds the entry of the function that contains the instruction at `place`.
     pub(super) fn find(module: &Module, place: usize) -> Option<Entry> {
         let bytes = |address| Some(EndianSlice::new(module.bytes_from(address)?, NativeEndian));
         let index = module.unwind_index()?;
@@ -67,7 +69,8 @@ impl Entry {
         start..start + self.function.len() as usize
     }
 
-    /// Returns the rule that unwinds the function's frame at the place; `None` if [`Rule`] cannot express it.
+    /// Returns the rule that unwinds the function's frame at the instruction for which the entry was found; `None` if
+    /// [`Rule`] cannot express it.
     #[cfg(target_arch = "aarch64")]
     pub(super) fn rule(&self) -> Option<Rule> {
         if self.function.is_signal_trampoline() {
@@ -93,7 +96,8 @@ impl Entry {
         Some(Rule::Ends(FrameEnd { by_frame_pointer, distance, ret, fp }))
     }
 
-    /// Returns the rule that unwinds the function's frame at the place; `None` if [`Rule`] cannot express it.
+    /// Returns the rule that unwinds the function's frame at the instruction for which the entry was found; `None` if
+    /// [`Rule`] cannot express it.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn rule(&self) -> Option<Rule> {
         if self.function.is_signal_trampoline() {
@@ -125,7 +129,7 @@ impl Entry {
         }
     }
 
-    /// Returns the return address that is kept for the trampoline at `pc`, if the place is in a trampoline of
+    /// Returns the return address that is kept for the trampoline at `pc`, if the entry is that of the trampolines of
     /// `on_return!`, of this or another copy of this library.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn stored_return_address(&self, module: &Module, pc: usize) -> Option<usize> {

@@ -1,8 +1,8 @@
-//! The calling thread's slots: those of the functions that it awaits, the innermost first, and those that it has
-//! given up.
+//! The calling thread's slots, each for one awaited function: a list of the functions that still run, the innermost
+//! first, and a list of those that the thread has given up.
 //!
-//! Everything here belongs to the thread, except the free slots of the process, which it takes from and gives back
-//! to.
+//! Everything here belongs to the thread, except the free slots of the process, from which the thread takes slots and
+//! to which it gives them back.
 //!
 //! ```text
 //!          take                    its function returns
@@ -12,11 +12,11 @@
 //!                      └── not yet ──► doubtful ── overwritten, or returned ─────┘
 //! ```
 //!
-//! A slot is free again only when no frame leads to it any more. A frame that is further in than a later one may
-//! still lead to it: it may be on a stack that lies inside of the thread's own, and go on later. So such a slot waits
-//! until its trampoline's address is overwritten.
+//! A slot is free again only when no frame can return to its trampoline any more. A function that seems to be left,
+//! because one further out uses the list, may still return there: it may be on a stack that lies inside of the thread's
+//! own, and go on later. So its slot waits until the trampoline's address on the stack is overwritten.
 //!
-//! A signal handler may interrupt a change of the lists. Functions that it calls then are not awaited.
+//! A signal handler may interrupt a change of the lists. The functions that it calls then are not awaited.
 
 use std::cell::Cell;
 use std::ptr;
@@ -25,21 +25,22 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use super::trampoline::{self, Awaited};
 use crate::sys;
 
-/// The number of free slots that a thread keeps for itself: taking one of them touches no word that other threads
-/// write.
+/// The greatest number of free slots that a thread keeps for itself: taking one of them touches no word that other
+/// threads write.
 const MAX_CACHED_SLOTS: u32 = 64;
 
-/// The lists. They have no destructor, so they can be used as long as the thread runs.
+/// The calling thread's lists of slots. They have no destructor, so they can be used as long as the thread runs.
 pub(super) struct Slots {
-    /// The innermost function's slot, or 0. Each slot leads to the next one, here and in the other lists.
+    /// The number of the innermost awaited function's slot, or 0. Each slot has the number of the next one, in this
+    /// list and in the others.
     innermost: Cell<u32>,
-    /// The first slot whose function was left, and whose return address is not overwritten yet.
+    /// The number of the first slot whose function was left, and whose return address is not overwritten yet; or 0.
     doubtful: Cell<u32>,
-    /// The first slot that is free for this thread.
+    /// The number of the first slot that is free for this thread; or 0.
     free: Cell<u32>,
-    /// The number of slots that are free for this thread.
+    /// The count of slots that are free for this thread.
     len_free: Cell<u32>,
-    /// The end of the stack of the function that changes the lists, or 0.
+    /// The address at which the stack ended in the function that is changing the lists, or 0.
     changing: Cell<usize>,
     /// Whether the thread's end has come: hooks await no function any more.
     is_over: Cell<bool>,
@@ -58,8 +59,8 @@ thread_local! {
     };
 }
 
-/// Changes the calling thread's lists. Returns `None`, and does nothing, if a signal handler has interrupted a
-/// change.
+/// Calls `change` with the calling thread's lists. Returns `None`, and does not call it, if this is in a signal handler
+/// that has interrupted another change.
 #[inline(always)]
 pub(super) fn change<R>(change: impl FnOnce(&Slots) -> R) -> Option<R> {
     let here = sys::stack_pointer();
@@ -77,7 +78,7 @@ pub(super) fn change<R>(change: impl FnOnce(&Slots) -> R) -> Option<R> {
     })
 }
 
-/// Gives all slots back at the thread's end.
+/// Gives all of the calling thread's slots back to the process, at the thread's end.
 pub(super) fn release() {
     change(|slots| {
         slots.is_over.set(true);
@@ -94,12 +95,13 @@ impl Slots {
         self.is_over.get()
     }
 
-    /// Returns the slot of the innermost function, or 0.
+    /// Returns the number of the slot of the innermost awaited function, or 0.
     pub(super) fn innermost(&self) -> u32 {
         self.innermost.get()
     }
 
-    /// Returns whether the slot is on the list: whether the return of its function is awaited.
+    /// Returns whether the slot `number` is on the list of running functions, so that the return of its function is
+    /// awaited.
     pub(super) fn has(&self, number: u32) -> bool {
         let mut at = self.innermost.get();
         while at != 0 && at != number {
@@ -108,7 +110,7 @@ impl Slots {
         at == number
     }
 
-    /// Takes a free slot. Returns `None` if all are in use.
+    /// Takes a free slot and returns its number. Returns `None` if all are in use.
     pub(super) fn take(&self) -> Option<u32> {
         if self.free.get() == 0 {
             self.free_overwritten_slots();
@@ -128,7 +130,8 @@ impl Slots {
     }
 
     /// Takes the innermost slot off the list if its function was left without a return: its return address was below
-    /// `place`, where no frame of a running function is, or is overwritten. Returns the action for its end.
+    /// `place`, where no frame of a running function is, or is overwritten. Returns the action that is due when the
+    /// function is left.
     pub(super) fn pop_left(&self, place: usize) -> Option<Awaited> {
         let number = self.innermost.get();
         if number == 0 {
@@ -138,8 +141,8 @@ impl Slots {
         is_left.then(|| self.pop_innermost())
     }
 
-    /// Takes the innermost slot off the list if its function was called by that of the slot `number`, which is on the
-    /// list.
+    /// Takes the innermost slot off the list if its function was called, directly or not, by the function of the slot
+    /// `number`, which is on the list.
     pub(super) fn pop_inside(&self, number: u32) -> Option<Awaited> {
         (self.innermost.get() != number && self.has(number)).then(|| self.pop_innermost())
     }
@@ -155,7 +158,8 @@ impl Slots {
         awaited
     }
 
-    /// Takes the slot of a function that has returned off its list. Returns the action for its return.
+    /// Takes the slot of a function that has returned off its list. Returns the action that is due when the function is
+    /// left.
     pub(super) fn take_returned(&self, number: u32) -> Awaited {
         let awaited = trampoline::slot(number).take_awaited();
         if remove(&self.innermost, number) || remove(&self.doubtful, number) {
@@ -187,7 +191,7 @@ impl Slots {
         }
     }
 
-    /// Gives the thread's unused slots back to the process.
+    /// Gives the thread's doubtful and free slots back to the process.
     pub(super) fn return_spare_slots(&self) {
         for list in [&self.doubtful, &self.free] {
             while let Some(number) = pop(list) {
@@ -198,7 +202,8 @@ impl Slots {
     }
 }
 
-/// Returns whether the function of a slot, one of the calling thread's, would still return to its trampoline.
+/// Returns whether the function of the slot `number`, one of the calling thread's, would still return to the slot's
+/// trampoline.
 fn is_in_place(number: u32) -> bool {
     let at = trampoline::slot(number).place.load(Ordering::Relaxed);
     // SAFETY: aligned, and on this thread's stack, which was used down to there and stays mapped.

@@ -1,15 +1,15 @@
 //! Closures that run right after a function has returned.
 //!
 //! Runs on any thread. The function's return address on the stack is replaced by the address of a trampoline
-//! ([`trampoline`]), which comes here. The place of the return address is never guessed: it comes from the unwind
-//! tables.
+//! ([`trampoline`]), which calls this module. The position of the return address is never guessed: it comes from the
+//! unwind tables.
 //!
 //! A function is awaited because a caller has requested that ([`on_return`], outside of signal handlers), or because
 //! a compiler's hook has reported its entry and there is no hook for its end ([`find`]; also in signal handlers).
 //!
-//! Each thread has a list of its slots, the innermost function's first ([`list`]). A function that was left by a
-//! panic or a `longjmp` does not come here. When the thread uses the list next, the place of the slot on the stack
-//! shows that it is left over.
+//! Each thread has a list of its slots, one for each awaited function, the innermost function's first ([`list`]). A
+//! function that was left by a panic or a `longjmp` does not return to its trampoline. When the thread uses the list
+//! next, the position of the function's return address on the stack shows that its slot is left over.
 #![allow(unsafe_code, reason = "changes a function's return; argued where it stands")]
 
 mod list;
@@ -28,7 +28,7 @@ use super::rules::Rule;
 use crate::sys;
 use trampoline::Awaited;
 
-/// A closure to be run.
+/// A closure to be run after a function has returned.
 pub(crate) type Call = Box<dyn FnOnce()>;
 
 /// The reason why no closure will run at the return of a function. The closure was dropped.
@@ -62,11 +62,11 @@ impl fmt::Display for OnReturnError {
 
 impl error::Error for OnReturnError {}
 
-/// A function that is called when a function that a hook has entered is left, with the address that was given at its
-/// entry.
+/// The type of a function that is called when a function is left whose entry a hook has reported; `address` is what the
+/// hook has passed to [`await_function`].
 pub(crate) type Left = fn(address: u64);
 
-/// The function that is called for all these: null before the first of them.
+/// The function that is called for all functions that hooks have reported; null before the first of them.
 static LEFT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 thread_local! {
@@ -110,7 +110,8 @@ pub fn on_return(from: Registers, call: Call) -> Result<(), OnReturnError> {
 pub(crate) struct Return {
     place: usize,
     caller: usize,
-    /// The slot that leads there already, because an awaited function has jumped to this one; or 0.
+    /// The number of the slot whose trampoline the function returns to already, because an awaited function has jumped
+    /// to it as the last thing that it did; or 0.
     slot: u32,
 }
 
@@ -121,9 +122,9 @@ impl Return {
     }
 }
 
-/// Finds the return of a function that a hook has reported, if it can be awaited. Calls `left` for functions that
-/// turn out to have been left before: by a jump, by unwinding, or because the last thing that they did was to jump to
-/// this one.
+/// Finds the return of a function that a hook has reported, if it can be awaited. Calls `left` for functions that turn
+/// out to have been left before: by a jump, by unwinding, or because the last thing that they did was to jump to the
+/// reported function.
 #[inline(always)]
 pub(crate) fn find(from: Registers, left: Left) -> Option<Return> {
     if LEFT.load(Ordering::Relaxed).is_null() {
@@ -138,8 +139,8 @@ pub(crate) fn find(from: Registers, left: Left) -> Option<Return> {
     follow(number, place)
 }
 
-/// Returns the return of a function to which an awaited one, of the slot `number`, has jumped as the last thing that
-/// it did.
+/// Returns the return of a function to which the awaited function of the slot `number` has jumped as the last thing
+/// that it did; `None` if that return cannot be awaited.
 #[cold]
 #[inline(never)]
 fn follow(number: u32, place: usize) -> Option<Return> {
@@ -173,7 +174,8 @@ pub(crate) fn release() {
     list::release();
 }
 
-/// Replaces the return address at `place`, which is `caller`, by that of a trampoline.
+/// Replaces the return address at `place` on the stack, which is `caller`, by the address of a trampoline. Returns
+/// whether that was possible.
 #[inline(always)]
 fn divert(place: usize, caller: usize, awaited: Awaited) -> bool {
     let is_function = matches!(awaited, Awaited::Function(_));
@@ -197,7 +199,7 @@ fn divert(place: usize, caller: usize, awaited: Awaited) -> bool {
     is_diverted == Some(true)
 }
 
-/// Adds a closure to run after a function whose return address is changed already.
+/// Adds a closure to run after the function of the slot `number`, whose return address is changed already.
 fn add(number: u32, place: usize, call: Call) -> Result<(), OnReturnError> {
     let slot = trampoline::slot(number);
     let added = list::change(|slots| {
@@ -221,8 +223,8 @@ fn add(number: u32, place: usize, call: Call) -> Result<(), OnReturnError> {
     added.filter(|added| *added).map(|_| ()).ok_or(OnReturnError::UnknownReturn)
 }
 
-/// Returns the place on the stack of the function's return address, and the address. `rule_at` returns the rule of a
-/// place in code.
+/// Returns the address on the stack at which the function's return address is, and that return address. `rule_at`
+/// returns the unwinding rule for an address in code.
 #[inline(always)]
 fn place_and_caller(
     from: Registers,
@@ -235,7 +237,8 @@ fn place_and_caller(
     Ok((place, caller))
 }
 
-/// Returns the place on the stack of the function's return address, if the rule of its unwind table gives it.
+/// Returns the address on the stack at which the function's return address is, if the rule of its unwind table gives
+/// it.
 fn place_of_return(from: Registers, rule: Rule) -> Option<usize> {
     match rule {
         Rule::FramePointer => from.fp.checked_add(8),
@@ -292,7 +295,7 @@ fn has_shadow_stack() -> bool {
 /// Restores the return address, and runs the closures. The trampolines call this after a function has returned.
 ///
 /// # Safety
-/// The function of slot `number` has just returned, and `place` is the place of its return address.
+/// The function of slot `number` has just returned, and `place` is where its return address was on the stack.
 unsafe extern "C" fn returned(number: u32, place: *mut usize) {
     let _errno = sys::keep_errno();
     // Functions that are further in were left by a jump.
@@ -313,8 +316,8 @@ unsafe extern "C" fn returned(number: u32, place: *mut usize) {
     }
 }
 
-/// Runs the closures of a function that is unwound. The slot is needed until the unwinder has gone on, and is given
-/// back later.
+/// Runs the closures of the function of slot `number`, which is being unwound. The slot is needed until the unwinder
+/// has gone on, and is given back later.
 fn unwound(number: u32) {
     let _errno = sys::keep_errno();
     run(trampoline::slot(number).take_awaited());
@@ -340,7 +343,7 @@ fn release_slots_below(place: usize) {
     }
 }
 
-/// Handles a function that was left without a return. Closures that were to run after it are dropped.
+/// Does what is due when a function is left without a return: closures that were to run after it are dropped.
 #[cold]
 #[inline(never)]
 fn handle_left_function(awaited: Awaited) {
@@ -351,7 +354,7 @@ fn handle_left_function(awaited: Awaited) {
     }
 }
 
-/// Handles a function that has returned.
+/// Does what is due when a function has returned.
 #[inline(always)]
 fn run(awaited: Awaited) {
     match awaited {

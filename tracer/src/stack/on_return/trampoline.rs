@@ -13,10 +13,10 @@
 //!
 //! So code that finds the address of a trampoline on the stack can compute the original return address. The
 //! trampolines' entry in the unwind tables does that, and therefore panics, backtraces and debuggers go through them.
-//! In that entry the frame of a trampoline ends 8 bytes above that of the function that returns to it: unwinders
-//! distinguish frames by their ends, and would take the caller for the trampoline if both were the same. No other
-//! frame ends there, since ends are aligned to 16 bytes. It is not below, because debuggers stop if frames do not go
-//! up. The personality routine of the entry runs the closures in a panic.
+//! In that entry the frame of a trampoline ends 8 bytes above the frame of the function that returns to it: unwinders
+//! distinguish frames by their ends, and would take the caller for the trampoline if both frames had the same end. No
+//! other frame ends there, since ends are aligned to 16 bytes. The end is not 8 bytes below instead, because debuggers
+//! stop if frames do not go up. The personality routine of the entry runs the closures in a panic.
 #![allow(unsafe_code, reason = "code that the compiler does not write; each argued where it stands")]
 
 use std::arch::{asm, global_asm};
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, 
 use super::Call;
 use crate::stack::module::Module;
 
-/// The number of pages, and of slots in a page. The first slot of a page is not used.
+/// The number of pages of trampolines. Each has [`IN_PAGE`] slots, of which the first is not used.
 const PAGES: usize = if cfg!(feature = "hooks") { 64 } else { 16 };
 const IN_PAGE: usize = 256;
 const PAGE: usize = 4096;
@@ -36,10 +36,11 @@ const PAGE: usize = 4096;
 /// The most bytes that the state of the vector registers takes.
 pub(super) const STATE: usize = 2752;
 
-/// Whether the processor saves that state with `xsave`; otherwise it has only the registers of `fxsave`.
+/// Whether the processor saves the state of the vector registers with `xsave`; otherwise it has only the registers of
+/// `fxsave`.
 pub(super) static HAS_XSAVE: AtomicU8 = AtomicU8::new(0);
 
-/// Whether the processor reports (`xgetbv` of 1) that vector registers are in use only as far as SSE knows them.
+/// Whether `xgetbv` takes the argument 1, with which it reports the parts of the vector registers that are in use.
 pub(super) static HAS_XINUSE: AtomicU8 = AtomicU8::new(0);
 
 global_asm!(
@@ -195,30 +196,31 @@ unsafe extern "C" {
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
 }
 
-/// A function whose return is awaited. Only the thread that has taken a slot uses it, so its fields need no ordering;
-/// free slots are handed over by [`FREE`].
+/// The data about a function whose return is awaited. Only the thread that has taken a slot uses it, so its fields need
+/// no ordering; free slots are handed over by [`FREE`].
 #[repr(C)]
 pub(super) struct Slot {
     /// The original return address of the function, which the address of the trampoline has replaced. Unwinders read it
     /// here.
     pub(super) caller: AtomicUsize,
-    /// The place of the function's return address on the stack.
+    /// The address on the stack at which the function's return address is.
     pub(super) place: AtomicUsize,
     /// The action at the end ([`Awaited`]): a pointer to the closures to be run, the last one first; or twice the
     /// address of a function that a hook has entered, plus [`FUNCTION`]; null if there is no action, or it was done.
     awaited: AtomicPtr<Vec<Call>>,
-    /// The next slot of the list that this one is on; for a free slot the next free one. 0 if there is none.
+    /// The number of the next slot on the list that this one is on; for a free slot, of the next free one. 0 if there
+    /// is none.
     pub(super) below: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Slot>() * IN_PAGE == 8192);
 
-/// The bit that distinguishes the address of a function from a pointer.
+/// The bit of [`Slot::awaited`] that distinguishes the address of a function from a pointer to closures.
 const FUNCTION: usize = 1;
 
-/// The action when a function is left.
+/// The action of the tracer when a function is left.
 pub(super) enum Awaited {
-    /// Nothing, or nothing any more.
+    /// No action, or none any more.
     Nothing,
     /// Closures to be run, the last one first.
     #[allow(clippy::box_collection, reason = "a slot has room for one word")]
@@ -261,20 +263,22 @@ static SLOTS: [Slot; PAGES * IN_PAGE] = [const {
     }
 }; PAGES * IN_PAGE];
 
-/// The free slots: the number of changes so far (upper half), which distinguishes a list that looks the same from an
-/// unchanged one, and the first slot. Acquire and Release: a slot is handed over together with its fields.
+/// The list of free slots: the count of its changes so far in the upper half, which distinguishes a list that looks the
+/// same from an unchanged one, and the number of the first slot in the lower half. Acquire and Release: a slot is
+/// handed over together with its fields.
 static FREE: AtomicU64 = AtomicU64::new(0);
-/// The first of the slots that were never taken.
+/// The number of the first slot that was never taken.
 static FIRST_UNUSED: AtomicU32 = AtomicU32::new(1);
 
-/// The expression for the place of the return address, in the trampolines' entry in the unwind tables.
+/// The expression for the address at which the original return address is kept, in the trampolines' entry in the unwind
+/// tables.
 pub(in crate::stack) const PLACE_OF_RETURN: &[u8] = &[
     0x80, 0x00, 0x0b, 0x00, 0xf0, 0x1a, 0x12, 0x94, 0x04, 0x22, 0x80, 0x00, 0x0a, 0xf0, 0x0f, 0x1a, 0x31,
     0x24, 0x22,
 ];
 
-/// Computes the value of that expression for the trampoline at `pc` in `module`; `None` if its place is not in the
-/// module's memory, or no function is awaited there.
+/// Computes [`PLACE_OF_RETURN`] for the trampoline at `pc` in `module`, and returns the return address that is kept
+/// there; `None` if that is not in the module's memory, or no function is awaited there.
 pub(in crate::stack) fn stored_return_address(module: &Module, pc: usize) -> Option<usize> {
     let page = pc & !(PAGE - 1);
     let distance = u32::from_ne_bytes(*module.bytes_from(page)?.first_chunk()?);
@@ -291,7 +295,7 @@ pub(super) fn slot(number: u32) -> &'static Slot {
     &SLOTS[number as usize % SLOTS.len()]
 }
 
-/// Takes a free slot. Returns `None` if all are in use.
+/// Takes a free slot and returns its number. Returns `None` if all are in use.
 pub(super) fn take() -> Option<u32> {
     let mut free = FREE.load(Ordering::Acquire);
     while free as u32 != 0 {
@@ -310,7 +314,7 @@ pub(super) fn take() -> Option<u32> {
     FIRST_UNUSED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
 }
 
-/// Returns a slot to the free ones, after the last frame that refers to it has ended.
+/// Adds a slot to the free ones, after the last frame that refers to it has ended.
 pub(super) fn give_back(number: u32) {
     let mut free = FREE.load(Ordering::Relaxed);
     loop {
@@ -343,7 +347,7 @@ pub(super) fn address(number: u32) -> usize {
     start() + number as usize * 16
 }
 
-/// Returns the slot whose trampoline has this address, if there is one.
+/// Returns the number of the slot whose trampoline has this address, if there is one.
 pub(super) fn number_of(address: usize) -> Option<u32> {
     let offset = address.wrapping_sub(start());
     let is_one = offset < PAGES * PAGE && offset % 16 == 0 && offset % PAGE != 0;

@@ -1,4 +1,4 @@
-//! A condition variable with the API of `std`'s, and its facts for the records.
+//! A condition variable with the API of `std`'s, and the data about it that records contain.
 
 use std::fmt;
 use std::panic::Location;
@@ -12,14 +12,16 @@ use super::{LockResult, WaitTimeoutResult, records};
 
 /// A condition variable, like [`std::sync::Condvar`], that records waits and notifications.
 ///
-/// A notification has a number for each thread that it is for, and the record of a wait's end contains the number
-/// that the wait has taken. See the [module](super) for the limits. Each call costs a record or two if tracing is on.
+/// A notification has a number for each waiting thread that it is for, and the record of a wait's end contains the
+/// number that the wait has taken. See the [module](super) for the limits. Each call costs a record or two if tracing
+/// is on.
 pub struct Condvar {
     inner: sync::Condvar,
     facts: ConditionFacts,
 }
 
-/// The facts about a condition variable besides its state.
+/// The data about a condition variable that records contain: its number, its notifications, and the position in the
+/// source where it was made.
 #[derive(Debug)]
 pub(super) struct ConditionFacts {
     number: Number,
@@ -27,7 +29,7 @@ pub(super) struct ConditionFacts {
     made: SourceLocation,
 }
 
-/// A wait for a notification that was recorded.
+/// A wait at a condition variable, the beginning of which was recorded.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct RecordedConditionWait<'a> {
@@ -56,7 +58,7 @@ impl ConditionFacts {
         waiting
     }
 
-    /// Records a notification, which is to be made afterwards.
+    /// Records a notification of one waiting thread or of `all`, which the caller makes afterwards.
     pub(super) fn notify(&self, all: bool, place: SourceLocation) {
         if !is_off() {
             let GivenNotifications { first, count } = self.notices.give(all);
@@ -66,8 +68,8 @@ impl ConditionFacts {
 }
 
 impl RecordedConditionWait<'_> {
-    /// Records that the thread has the lock again; the time was `over`, or it was woken. Makes it the holder of
-    /// `lock` again.
+    /// Records that the thread has the lock again, because the time of its wait was `over` or because it was woken.
+    /// Notes it as the holder of `lock` again.
     pub(super) fn end(self, over: bool, lock: &LockFacts, place: SourceLocation) {
         lock.hold(place);
         let (number, ns) = (self.facts.number.get(), nanoseconds_since(self.since));
@@ -79,7 +81,7 @@ impl RecordedConditionWait<'_> {
 }
 
 impl Condvar {
-    /// Makes a condition variable. The caller's place is the name by which `tracemerge locks` shows it.
+    /// Makes a condition variable. `tracemerge locks` names it by the position of this call in the source.
     #[inline]
     #[must_use]
     #[track_caller]
@@ -214,7 +216,7 @@ fn timed_out<G>(result: &LockResult<(G, WaitTimeoutResult)>) -> bool {
     }
 }
 
-/// Puts a guard together again.
+/// Makes a guard of this module from its two parts, after a wait.
 fn rejoin<'a, T>(
     held: super::guards::Held<'a>,
     result: LockResult<sync::MutexGuard<'a, T>>,

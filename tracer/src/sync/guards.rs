@@ -7,8 +7,8 @@ use std::sync;
 use super::holder::{LockFacts, SourceLocation};
 use super::{LockResult, PoisonError, TryLockError, TryLockResult};
 
-/// A guard that notes that a lock held by one thread is released. Stands before the guard of `std`, so that it is
-/// dropped first.
+/// A guard that notes, when it is dropped, that the thread is about to release an exclusive lock. It is a field before
+/// the guard of `std`, so that it is dropped first.
 #[derive(Debug)]
 pub(super) struct Held<'a>(pub(super) &'a LockFacts);
 
@@ -19,7 +19,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// A guard that notes that a reader releases the lock.
+/// A guard that notes, when it is dropped, that a reader is about to release the lock.
 #[derive(Debug)]
 pub(super) struct HeldShared<'a>(pub(super) &'a LockFacts);
 
@@ -30,7 +30,8 @@ impl Drop for HeldShared<'_> {
     }
 }
 
-/// A [`Mutex`](super::Mutex) that is locked by this thread, until this is dropped. Like `std::sync::MutexGuard`.
+/// The access to the value of a [`Mutex`](super::Mutex) that this thread has locked; dropping it unlocks the mutex.
+/// Like `std::sync::MutexGuard`.
 #[must_use = "if unused the Mutex will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct MutexGuard<'a, T: ?Sized> {
@@ -38,7 +39,8 @@ pub struct MutexGuard<'a, T: ?Sized> {
     pub(super) inner: sync::MutexGuard<'a, T>,
 }
 
-/// An [`RwLock`](super::RwLock) that this thread reads, until this is dropped. Like `std::sync::RwLockReadGuard`.
+/// The read access to the value of an [`RwLock`](super::RwLock); dropping it unlocks the lock. Like
+/// `std::sync::RwLockReadGuard`.
 #[must_use = "if unused the RwLock will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
@@ -46,7 +48,8 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
     inner: sync::RwLockReadGuard<'a, T>,
 }
 
-/// An [`RwLock`](super::RwLock) that this thread writes, until this is dropped. Like `std::sync::RwLockWriteGuard`.
+/// The write access to the value of an [`RwLock`](super::RwLock); dropping it unlocks the lock. Like
+/// `std::sync::RwLockWriteGuard`.
 #[must_use = "if unused the RwLock will immediately unlock"]
 #[clippy::has_significant_drop]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
@@ -54,14 +57,14 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
     inner: sync::RwLockWriteGuard<'a, T>,
 }
 
-/// A guard of this module, made from one of `std`.
+/// The trait of the guards of this module, each of which is made from a guard of `std`.
 pub(super) trait Guard<'a>: Sized {
     type Inner;
 
     /// Makes the guard, without noting the holder of the lock.
     fn new(facts: &'a LockFacts, inner: Self::Inner) -> Self;
 
-    /// Makes a guard from the result of a lock.
+    /// Makes a guard from the result of a call of `std` that has locked.
     #[inline(always)]
     fn of(facts: &'a LockFacts, result: LockResult<Self::Inner>) -> LockResult<Self> {
         match result {
@@ -70,7 +73,8 @@ pub(super) trait Guard<'a>: Sized {
         }
     }
 
-    /// Makes a guard from the result of an attempt to lock, which was made at `place`.
+    /// Makes a guard from the result of an attempt to lock. Notes the calling thread as the lock's holder since the
+    /// call at `place`, which is `None` while tracing is off.
     #[inline(always)]
     fn of_try(
         facts: &'a LockFacts,

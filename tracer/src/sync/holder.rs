@@ -1,5 +1,5 @@
-//! The facts about a lock besides its state: its number, the place where it was made, its holder, and since which
-//! call.
+//! The data about a lock that records contain: its number, the position in the source where it was made, its holder,
+//! and the call by which the holder has got it.
 //!
 //! Runs on traced threads; [`LockFacts::hold`] and [`LockFacts::release`] are hot: a store each.
 #![allow(unsafe_code, reason = "the place of a call, from the number that it is kept as; argued")]
@@ -15,16 +15,17 @@ use crate::shared::numbers::{self, Numbers};
 use crate::shared::process;
 use crate::sys;
 
-/// A place in the program.
+/// A position in the program's source.
 pub(super) type SourceLocation = &'static Location<'static>;
 
-/// Returns whether locks make no records, like those of `std`.
+/// Returns whether locks make no records now, because tracing is off or was left out at compile time.
 #[inline(always)]
 pub(super) fn is_off() -> bool {
     cfg!(feature = "compile-out") || process::is_off()
 }
 
-/// The number of a lock or a condition, which it gets when it is needed; 0 until then.
+/// The number by which records identify a lock or a condition variable. It is given when it is first needed; 0 until
+/// then.
 #[derive(Debug)]
 pub(super) struct Number(AtomicU64);
 
@@ -48,7 +49,7 @@ impl Number {
 }
 
 thread_local! {
-    /// The system's id of the thread; 0 until it is needed.
+    /// The system's id of the thread; 0 until it is first asked for.
     static THREAD: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -59,7 +60,8 @@ fn thread() -> u32 {
     if known == 0 { query_thread_id() } else { known }
 }
 
-/// Asks the system for the id of the calling thread, which differs in a forked child. Returns 0 if it is too large.
+/// Asks the system for the id of the calling thread, which differs in a forked child. Returns 0 if the id has more than
+/// 32 bits.
 #[cold]
 #[inline(never)]
 fn query_thread_id() -> u32 {
@@ -68,10 +70,12 @@ fn query_thread_id() -> u32 {
     id
 }
 
-/// The address that places are counted from: in one executable or library all places are less than 16 GiB away.
+/// A variable from whose address the distances of source positions are counted: in one executable or library all of
+/// them are less than 16 GiB away.
 static BASE: u64 = 0;
 
-/// Returns the distance of a place from [`BASE`] in steps of eight bytes; 0 if it is too far away.
+/// Returns the distance in memory of `place` from [`BASE`], in steps of eight bytes; 0 if it is too far away, or not a
+/// whole number of steps.
 #[inline(always)]
 fn steps_to(place: SourceLocation) -> u32 {
     let bytes = (ptr::from_ref(place).expose_provenance()).wrapping_sub(ptr::from_ref(&BASE).addr());
@@ -81,7 +85,7 @@ fn steps_to(place: SourceLocation) -> u32 {
     }
 }
 
-/// Returns the place for which [`steps_to`] has returned these steps.
+/// Returns the source position for which [`steps_to`] has returned `steps`; `None` for 0.
 fn place_at(steps: u32) -> Option<SourceLocation> {
     if steps == 0 {
         return None;
@@ -94,7 +98,7 @@ fn place_at(steps: u32) -> Option<SourceLocation> {
     unsafe { ptr::with_exposed_provenance::<Location<'static>>(address).as_ref() }
 }
 
-/// The holder of a lock, and the call since which it holds it.
+/// The thread that holds a lock, and the position of the call by which it has got the lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Holder {
     /// The id of the thread; 0 if it is not known.
@@ -102,11 +106,12 @@ pub(super) struct Holder {
     pub(super) since: Option<SourceLocation>,
 }
 
-/// The facts about one lock.
+/// The data about one lock that records contain.
 #[derive(Debug)]
 pub(super) struct LockFacts {
     number: Number,
-    /// The thread that holds the lock, in the lower half, and its call ([`steps_to`]) in the upper one.
+    /// The id of the thread that holds the lock, in the lower half, and the position of its call ([`steps_to`]) in the
+    /// upper half.
     ///
     /// ```text
     ///        hold(), right after the lock is taken
@@ -115,15 +120,15 @@ pub(super) struct LockFacts {
     ///        release(), right before it is released
     /// ```
     ///
-    /// For an exclusive lock, only the holder writes here. Each reader overwrites the word when it comes, and clears
-    /// it when it goes if the word is its own. It is one word, so no thread sees a thread with the place of another.
-    /// Relaxed: it orders no other memory.
+    /// If the lock is exclusive, only its holder writes here. Each reader overwrites the word when it has got the lock,
+    /// and clears the word before it releases the lock, if the word still is its own. As this is one word, no thread
+    /// sees the id of one holder with the call of another one. Relaxed: the word orders no other memory.
     holder: AtomicU64,
     made: Option<SourceLocation>,
 }
 
 impl LockFacts {
-    /// Makes the first facts about a lock: the place where it was `made`, if that is known.
+    /// Makes the data about a new lock. `made` is the position in the source where it was made, if that is known.
     pub(super) const fn new(made: Option<SourceLocation>) -> LockFacts {
         LockFacts { number: Number::new(), holder: AtomicU64::new(0), made }
     }
@@ -162,8 +167,8 @@ impl LockFacts {
         Holder { thread: word as u32, since: place_at((word >> 32) as u32) }
     }
 
-    /// Records that the calling thread waits for the lock at `place`; `wanted_access` is the operation: `lock`, `read`,
-    /// `write`, `upgradable`.
+    /// Records that the calling thread waits for the lock in the call at `place`; `wanted_access` is the operation:
+    /// `lock`, `read`, `write`, `upgradable`.
     #[cold]
     #[inline(never)]
     pub(super) fn wait(&self, wanted_access: &'static str, place: SourceLocation) -> Waiting {
@@ -173,7 +178,8 @@ impl LockFacts {
         Waiting { number, since: Instant::now() }
     }
 
-    /// Takes a lock that was not free, with `take`, and records the wait.
+    /// Calls `take`, which waits for the lock, and records the beginning and the end of the wait. Returns the result of
+    /// `take`.
     #[cold]
     #[inline(never)]
     pub(super) fn wait_until<R>(
@@ -189,7 +195,7 @@ impl LockFacts {
     }
 }
 
-/// A wait that was recorded.
+/// A wait for a lock, the beginning of which was recorded.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Waiting {
@@ -203,14 +209,14 @@ impl Waiting {
         records::got(self.number, nanoseconds_since(self.since));
     }
 
-    /// Records that the thread has given up at the end of its waiting time.
+    /// Records that the thread has not got the lock within the time that it was ready to wait.
     #[cfg(feature = "parking_lot")]
     pub(super) fn gave_up(self) {
         records::gave_up(self.number, nanoseconds_since(self.since));
     }
 }
 
-/// Returns the time since a moment in nanoseconds, at most `u64::MAX`, which is more than five hundred years.
+/// Returns the nanoseconds that have passed since `moment`, at most `u64::MAX`, which is more than five hundred years.
 pub(super) fn nanoseconds_since(moment: Instant) -> u64 {
     u64::try_from(moment.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

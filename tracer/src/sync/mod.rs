@@ -10,7 +10,7 @@
 //! ```
 //!
 //! They are the locks of `std` with a few words beside them: fairness, poisoning, and the operations allowed in each
-//! place are the same. With the feature `parking_lot` the module `parking_lot` has those of that crate.
+//! place are the same. With the feature `parking_lot` the module `parking_lot` has the locks of that crate.
 //!
 //! # Records
 //!
@@ -29,8 +29,8 @@
 //!   released. A thread that comes in between sees no holder. Of several readers only the last one that came is
 //!   known, until it releases the lock.
 //! * A lock that was taken while tracing was off has no known holder.
-//! * In a forked child the thread that has forked keeps its parent's number as a holder until it waits for the first
-//!   time.
+//! * In a forked child, the thread that has called `fork` is shown as a holder by the id that it had in the parent,
+//!   until it waits for the first time.
 //! * The system does not report which thread a notification wakes: notifications and threads are paired in the order
 //!   in which they come.
 

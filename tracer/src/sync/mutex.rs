@@ -17,7 +17,7 @@ pub struct Mutex<T: ?Sized> {
 }
 
 impl<T> Mutex<T> {
-    /// Makes an unlocked mutex. The caller's place is the name by which `tracemerge locks` shows it.
+    /// Makes an unlocked mutex. `tracemerge locks` names it by the position of this call in the source.
     #[inline]
     #[must_use]
     #[track_caller]

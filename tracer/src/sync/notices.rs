@@ -5,13 +5,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The waiting threads and the notifications for them, in one word.
+/// The counts of the waiting threads and of the notifications for them, in one word.
 ///
 /// | bits | contents |
 /// |---|---|
 /// | 0 to 15 | *asleep*: threads that wait and that have no notification |
 /// | 16 to 31 | *pending*: notifications for threads that have not come back yet |
-/// | 32 to 63 | *given*: the number of notifications given to threads; the number of the last one |
+/// | 32 to 63 | *given*: how many notifications were given to threads; also the number of the last one |
 ///
 /// ```text
 ///   begin()         asleep + 1
@@ -19,12 +19,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///   end()           pending - 1, takes the oldest one's number; if there is none, asleep - 1 and the number 0
 /// ```
 ///
-/// A condition variable does not show which notification has woken a thread: the first thread that comes back takes
-/// the oldest. So each notification is taken once. More than 65,535 threads are not counted, and numbers repeat after
-/// 2³².
+/// A condition variable does not show which notification has woken a thread: the first thread that comes back takes the
+/// oldest notification. So each notification is taken once. More than 65,535 threads are not counted, and numbers
+/// repeat after 2³².
 ///
-/// Relaxed: the word orders no other memory. A notifier that should see a wait holds the lock, or has held it since
-/// the wait began, and the lock orders both.
+/// Relaxed: the word orders no other memory. A notifier that should see a wait holds the lock, or has held it since the
+/// wait began, and the lock orders the changes of both threads.
 #[derive(Debug)]
 pub(super) struct NotificationCounts(AtomicU64);
 
@@ -57,7 +57,7 @@ impl NotificationCounts {
         NotificationCounts(AtomicU64::new(0))
     }
 
-    /// Applies `next` to the word, and returns the word before that.
+    /// Applies `next` to the word, and returns the word's value before that.
     fn step(&self, next: impl Fn(u64) -> u64) -> u64 {
         let step = |word| Some(next(word));
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).unwrap_or_else(|word| word)
@@ -85,8 +85,8 @@ impl NotificationCounts {
         }
     }
 
-    /// Notes that a thread waits no longer. Returns the number of the notification that it takes, 0 if there is none.
-    /// A thread whose time was `over` takes one only if it was counted for it.
+    /// Notes that a thread waits no longer. Returns the number of the notification that it takes, or 0. A thread whose
+    /// time was `over` takes one only if no thread is counted as asleep; otherwise it is one of those.
     pub(super) fn end(&self, over: bool) -> u64 {
         let takes = |word| pending(word) > 0 && !(over && asleep(word) > 0);
         let before =

@@ -19,32 +19,32 @@ use super::holder::{LockFacts, SourceLocation, is_off};
 
 /// A mutex, like `parking_lot::Mutex`, that records which thread waits for it and which holds it.
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
-/// A [`Mutex`] that is locked, until this is dropped.
+/// The access to the value of a locked [`Mutex`]; dropping it unlocks the mutex.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
-/// A part of a [`Mutex`]'s value, which is locked until this is dropped.
+/// The access to a part of the value of a locked [`Mutex`]; dropping it unlocks the mutex.
 pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 /// A lock for several readers or one writer, like `parking_lot::RwLock`, that records which thread waits for it and
 /// which holds it.
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
-/// An [`RwLock`] that is read, until this is dropped.
+/// The read access to the value of an [`RwLock`]; dropping it unlocks the lock.
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
-/// An [`RwLock`] that is written, until this is dropped.
+/// The write access to the value of an [`RwLock`]; dropping it unlocks the lock.
 pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
-/// An [`RwLock`] that is read and may be written later, until this is dropped.
+/// The read access to the value of an [`RwLock`], which can become write access; dropping it unlocks the lock.
 pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
-/// A part of an [`RwLock`]'s value, which is read until this is dropped.
+/// The read access to a part of the value of an [`RwLock`]; dropping it unlocks the lock.
 pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
-/// A part of an [`RwLock`]'s value, which is written until this is dropped.
+/// The write access to a part of the value of an [`RwLock`]; dropping it unlocks the lock.
 pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
 
-/// The parts of a [`Mutex`] besides its value.
+/// A [`Mutex`] without its value, which `lock_api` adds.
 #[derive(Debug)]
 pub struct RawMutex {
     facts: LockFacts,
     inner: parking_lot::Mutex<()>,
 }
 
-/// The parts of an [`RwLock`] besides its value.
+/// An [`RwLock`] without its value, which `lock_api` adds.
 pub struct RawRwLock {
     facts: LockFacts,
     inner: parking_lot::RawRwLock,
@@ -56,7 +56,8 @@ impl fmt::Debug for RawRwLock {
     }
 }
 
-/// Takes a lock at once, or waits for it with a record before and after; `wait` returns whether it has got the lock.
+/// Takes a lock by `at_once`, or waits for it by `wait` and records the beginning and the end of the wait. Returns
+/// whether the thread has got the lock, as both functions do. While tracing is off, only calls `wait`.
 #[inline(always)]
 fn take(
     facts: &LockFacts,
@@ -93,7 +94,7 @@ fn wait_recorded(
     got
 }
 
-/// Notes the holder of a lock that was taken at once.
+/// Notes the calling thread as the holder of a lock if `got` is true: it has taken the lock at once. Returns `got`.
 #[inline(always)]
 fn taken(facts: &LockFacts, place: SourceLocation, got: bool) -> bool {
     if got && !is_off() {
@@ -389,7 +390,7 @@ pub struct Condvar {
 }
 
 impl Condvar {
-    /// Makes a condition variable. The caller's place is the name by which `tracemerge locks` shows it.
+    /// Makes a condition variable. `tracemerge locks` names it by the position of this call in the source.
     #[inline]
     #[must_use]
     #[track_caller]
@@ -405,7 +406,7 @@ impl Condvar {
         self.inner.notify_one()
     }
 
-    /// Wakes all threads that wait. Returns their number.
+    /// Wakes all threads that wait. Returns how many there were.
     #[inline]
     #[track_caller]
     pub fn notify_all(&self) -> usize {

@@ -1,4 +1,5 @@
-//! The records of locks: a kind of their own, `docs/trace-format.md`, which `tracemerge locks` reads.
+//! Makes the records of locks and condition variables, which are of a kind of their own (`docs/trace-format.md`) and
+//! which `tracemerge locks` reads.
 //!
 //! Runs on traced threads that wait, notify or were woken.
 
@@ -13,10 +14,11 @@ use crate::traced::lock_record::{record_lock, switch_of};
 /// The site by which the filter switches the records of locks on or off.
 static SWITCH: Site = switch_of("tracer::sync::records");
 
-/// The most bytes of a file's path in a record: three places fit into one.
+/// The most bytes of a source file's path in a record, so that three positions fit into one record.
 const MAX_PATH_BYTES: usize = 240;
 
-/// A place as records show it, `FILE:LINE`. A long path is cut to its end; an unknown place is `?:0`.
+/// A position in the source as records show it, `FILE:LINE`. Of a long path only the end is shown; an unknown position
+/// is `?:0`.
 struct PlaceText(Option<SourceLocation>);
 
 impl fmt::Display for PlaceText {
@@ -38,7 +40,7 @@ fn record(what: &LockRecord<'_, PlaceText>) {
     }
 }
 
-/// Records that the thread waits for a lock.
+/// Records that the thread waits for the lock with the number `id`, in the call at `at`.
 pub(super) fn wait(
     id: u64,
     wanted_access: &'static str,
@@ -55,28 +57,31 @@ pub(super) fn got(id: u64, ns: u64) {
     record(&LockRecord::Got { id, ns });
 }
 
-/// Records that the thread no longer waits for the lock.
+/// Records that the thread has given up its wait for the lock, after `ns` nanoseconds.
 #[cfg(feature = "parking_lot")]
 pub(super) fn gave_up(id: u64, ns: u64) {
     record(&LockRecord::GaveUp { id, ns });
 }
 
-/// Records that the thread waits for a notification, and has released a lock.
+/// Records that the thread waits for a notification at the condition variable `id`, and has released the lock `lock`.
 pub(super) fn condvar_wait(id: u64, lock: u64, made: SourceLocation, at: SourceLocation) {
     record(&LockRecord::ConditionWait { id, lock, made: PlaceText(Some(made)), at: PlaceText(Some(at)) });
 }
 
-/// Records that the thread has the lock again: the notification with the number `by` has woken it, or none (0).
+/// Records that the thread has the lock again, `ns` nanoseconds after its wait began: the notification with the number
+/// `by` has woken it, or none if `by` is 0.
 pub(super) fn condvar_woken(id: u64, by: u64, ns: u64) {
     record(&LockRecord::Woken { id, by, ns });
 }
 
-/// Records that the time was over and the thread has the lock again; `by` as in [`condvar_woken`].
+/// Records that the time of the thread's wait was over and that it has the lock again; `by` and `ns` as in
+/// [`condvar_woken`].
 pub(super) fn condvar_timeout(id: u64, by: u64, ns: u64) {
     record(&LockRecord::Timeout { id, by, ns });
 }
 
-/// Records a notification of `wakes` waiting threads; the first has the number `first`.
+/// Records a notification of one waiting thread or of `all`. It is for `wakes` threads, and has a number for each of
+/// them, from `first` on.
 pub(super) fn condvar_notify(
     id: u64,
     all: bool,

@@ -18,7 +18,7 @@ pub struct RwLock<T: ?Sized> {
 }
 
 impl<T> RwLock<T> {
-    /// Makes an unlocked lock. The caller's place is the name by which `tracemerge locks` shows it.
+    /// Makes an unlocked lock. `tracemerge locks` names it by the position of this call in the source.
     #[inline]
     #[must_use]
     #[track_caller]

@@ -1,12 +1,13 @@
-//! Signals that end the process with a core dump, caught: the functions that are called for one, and the way in which
-//! the process ends then.
+//! Catches signals that end the process with a core dump: calls functions of the tracer for each of them, and then has
+//! the process end as it would have ended without the tracer.
 //!
 //! ```text
 //! signal ──► on_signal ──► record it ──┬─► there was no handler: note it, restore the default, send the signal again
 //!                                      └─► there was one: it decides how the process goes on
 //! ```
 //!
-//! Works on Linux on x86-64 and aarch64. All of it runs in the handler, with all signals blocked.
+//! Works on Linux on x86-64 and aarch64. Everything except [`catch_fatal_signals`] runs in the signal handler, in which
+//! all signals are blocked.
 #![allow(unsafe_code, reason = "signal handlers, and a switch of stacks; each argued where it stands")]
 
 use std::cell::UnsafeCell;
@@ -47,7 +48,8 @@ pub(crate) struct FatalSignal {
 /// The origin of a signal.
 #[derive(Debug)]
 enum Sender {
-    /// An instruction of the thread, which concerns this address.
+    /// An instruction of the thread. The kernel gives this address with the signal: that of the instruction, or of the
+    /// memory that it could not use.
     Instruction(usize),
     /// The kernel, for another reason.
     Kernel,
@@ -65,27 +67,29 @@ impl fmt::Display for FatalSignal {
     }
 }
 
-/// The functions that are called for signals.
+/// The tracer's functions that the signal handler calls.
 #[derive(Debug)]
 pub(crate) struct SignalCallbacks {
     /// The function that is called for each signal that is caught.
     pub caught: fn(&FatalSignal),
-    /// The function that is called after that, if the signal certainly ends the process.
+    /// The function that is called after `caught`, if the signal certainly ends the process.
     pub ends: fn(&FatalSignal),
 }
 
-/// The actions that ours have replaced; null if the signal is not caught.
+/// For each of [`SIGNALS`], the action that was replaced by this library's; null if the signal is not caught.
 ///
 /// ```text
 /// null ──compare-exchange, Release──► the former action, for ever
 /// ```
 static PREVIOUS_ACTIONS: [AtomicPtr<sigaction>; SIGNALS.len()] =
     [const { AtomicPtr::new(null_mut()) }; SIGNALS.len()];
-/// The functions that are called; set before the first action is.
+/// The functions that the signal handler calls; null until [`catch_fatal_signals`] stores them, before it sets the
+/// first action.
 static SIGNAL_CALLBACKS: AtomicPtr<SignalCallbacks> = AtomicPtr::new(null_mut());
 
-/// Calls the functions of `signal_callbacks` for each fatal signal of this process, from now on. Does not change the action of a
-/// signal that is ignored, or of one that was caught before: a handler that has replaced ours may call ours.
+/// Calls the functions of `signal_callbacks` for each fatal signal of this process, from now on. Does not change the
+/// action of a signal that is ignored, or that an earlier call has caught: a handler that was set since may call this
+/// library's.
 pub(crate) fn catch_fatal_signals(signal_callbacks: &'static SignalCallbacks) {
     SIGNAL_CALLBACKS.store(ptr::from_ref(signal_callbacks).cast_mut(), Ordering::Release);
     for ((signal, _), before) in SIGNALS.iter().zip(&PREVIOUS_ACTIONS) {
@@ -124,7 +128,7 @@ fn set_action(signal: c_int, handler: usize, flags: c_int) {
     }
 }
 
-/// Returns whether the action at the signal is the system's default.
+/// Returns whether the signal's action is the system's default.
 fn has_default_action(signal: c_int) -> bool {
     action_of(signal).is_some_and(|action| action.sa_sigaction == libc::SIG_DFL)
 }
@@ -175,8 +179,8 @@ fn end(signal: c_int, info: *mut siginfo_t) {
     }
 }
 
-/// Describes a signal. Also returns whether an instruction of the interrupted thread has caused it, which the kernel
-/// repeats when the handler returns.
+/// Describes a signal. Also returns whether an instruction of the interrupted thread has caused it: the processor
+/// executes that instruction again when the handler returns.
 fn describe(name: &'static str, info: &siginfo_t, context: &libc::ucontext_t) -> (FatalSignal, bool) {
     const BY_INSTRUCTION: [c_int; 6] =
         [libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGSEGV, libc::SIGSYS, libc::SIGTRAP];
@@ -204,7 +208,7 @@ fn registers(context: &libc::mcontext_t) -> [usize; 4] {
     [context.pc, context.sp, context.regs[29], context.regs[30]].map(|register| register as usize)
 }
 
-/// Calls the former handler, as the kernel would.
+/// Calls `before`, the handler that this library's has replaced, as the kernel would call it.
 ///
 /// # Safety
 /// `before` is not a default action, and the other arguments are those that the kernel has passed to a handler.
@@ -257,11 +261,11 @@ struct SpareStack(UnsafeCell<[u8; SPARE]>);
 // SAFETY: used only by the thread that has set `SPARE_TAKEN`.
 unsafe impl Sync for SpareStack {}
 
-/// A stack for handling a signal: the handler's own may have only eight kilobytes, and the former handler needs room
-/// on it, too.
+/// The stack on which the tracer handles a signal: the stack that the thread has for signal handlers may have only
+/// eight kilobytes, and the handler that was set before needs room there, too.
 static SPARE_STACK: SpareStack = SpareStack(UnsafeCell::new([0; SPARE]));
-/// Whether a thread uses the stack: false ──compare-exchange, Acquire──► true ──Release──► false. In a child that was
-/// forked meanwhile it stays true, and its signals are not handled.
+/// Whether a thread uses [`SPARE_STACK`]: false ──compare-exchange, Acquire──► true ──Release──► false. In a child that
+/// was forked while it was true it stays true, and the child's signals are not recorded.
 static SPARE_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether the calling function, whose stack ends at `here`, runs on the spare stack.
@@ -269,10 +273,9 @@ pub(crate) fn is_on_spare_stack(here: usize) -> bool {
     here.wrapping_sub(SPARE_STACK.0.get().addr()) < SPARE
 }
 
-/// Calls `body` on the spare stack. If other threads use the stack for longer than such a call takes, `body` is not
-/// called.
+/// Calls `body` on the spare stack. Does not call it if other threads use the stack for longer than such a call takes.
 fn on_spare_stack(mut body: &mut dyn FnMut()) {
-    /// The number of attempts; before each one the other threads may run.
+    /// The number of attempts to take the stack; after each one that fails, other threads may run.
     const MAX_WAIT: usize = 1 << 16;
     let takes = || {
         let taken = SPARE_TAKEN.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -294,7 +297,7 @@ extern "C" fn call(body: *mut c_void) {
     unsafe { (*body.cast::<&mut dyn FnMut()>())() };
 }
 
-/// Calls `function` on the stack that ends at `top`.
+/// Calls `function` on the stack whose upper end is `top`.
 ///
 /// # Safety
 /// The stack is aligned and not used otherwise; the function takes `argument`.

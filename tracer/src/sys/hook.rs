@@ -1,16 +1,16 @@
-//! A function that is passed in once, and that the system's callbacks call: so this module does not name the modules
-//! above it.
+//! A variable for a function that the system's callbacks call. Modules above this one store the function there, so that
+//! this one does not name them.
 #![allow(unsafe_code, reason = "a function pointer in an atomic; argued where it is called")]
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A variable for a function pointer. It is neither a lock nor a `Once`, because a forked child may find those locked
-/// for ever.
+/// A variable for a function pointer. It is neither a lock nor a `Once`, because a forked child may find a lock or a
+/// `Once` that stays taken for ever.
 #[derive(Debug)]
 pub(super) struct Hook(AtomicPtr<()>);
 
 impl Hook {
-    /// Makes the place without a function.
+    /// Makes a variable that has no function yet.
     pub(super) const fn new() -> Hook {
         Hook(AtomicPtr::new(std::ptr::null_mut()))
     }

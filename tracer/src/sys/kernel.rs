@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_long};
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Makes a system call of up to six arguments; returns its result, or an error's number as a negative one. Does not
+/// Makes a system call of up to six arguments; returns its result, or the negative of an error's number. Does not
 /// change `errno`. This is async-signal-safe.
 ///
 /// # Safety
@@ -53,7 +53,8 @@ unsafe fn call(number: c_long, arguments: [usize; 6]) -> isize {
     result
 }
 
-/// Makes a system call like the function above, through the C library.
+/// Makes a system call of up to six arguments through the C library; returns its result, or the negative of an error's
+/// number. Does not change `errno`.
 ///
 /// # Safety
 /// The effect of the system call with these arguments is sound.

@@ -19,10 +19,10 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
-/// Returns whether the calling thread was started by Rust's library and runs inside of the library's frame, outside
-/// of a signal handler with a stack of its own. The library gives each of its threads such a stack, for a handler
-/// that reports overflows, and takes it away before the thread's variables are dropped. (A thread that other code
-/// gave such a stack counts, too.)
+/// Returns whether Rust's library has started the calling thread and its function still runs, outside of a signal
+/// handler with a stack of its own. The library gives each of its threads a stack for signal handlers, because one of
+/// them reports overflows, and takes it away before the thread's variables are dropped. (A thread to which other code
+/// has given such a stack counts, too.)
 pub(crate) fn is_in_rust_thread() -> bool {
     if super::is_on_spare_stack(super::stack_pointer()) {
         return false;
@@ -35,13 +35,13 @@ pub(crate) fn is_in_rust_thread() -> bool {
     }
 }
 
-/// Returns `None`: the system keeps 15 bytes of a name.
+/// Returns `None`: the system keeps only 15 bytes of a name, which [`thread_name`] returns.
 pub(crate) fn full_thread_name() -> Option<String> {
     None
 }
 
-/// Returns the name of a thread of this process from the kernel, filled with zeros; `None` if the thread has ended,
-/// or its name cannot be read.
+/// Returns the kernel's name of a thread of this process, filled up with zeros; `None` if the thread has ended, or its
+/// name cannot be read.
 pub(crate) fn thread_name_of(tid: u64) -> Option<[u8; 16]> {
     let found = std::fs::read(format!("/proc/self/task/{tid}/comm")).ok()?;
     let mut name = [0; 16];
@@ -59,8 +59,8 @@ pub(crate) fn name_thread(name: &CStr) {
 /// A guard that restores the calling thread's `errno` when it is dropped.
 pub(crate) struct KeptErrno(libc::c_int);
 
-/// Keeps `errno`: a host may trace between a call that fails and its check of the error, and a signal handler may run
-/// between any two instructions.
+/// Returns a guard that keeps `errno`: a host may trace between a call that fails and its check of the error, and a
+/// signal handler may run between any two instructions.
 pub(crate) fn keep_errno() -> KeptErrno {
     // SAFETY: this thread's own, always there.
     KeptErrno(unsafe { *libc::__errno_location() })
@@ -95,14 +95,15 @@ pub(crate) fn page_wiped_on_fork() -> *mut u8 {
 
 /// Gives back a page of [`page_wiped_on_fork`].
 ///
-/// # Safety The page is no longer used.
+/// # Safety
+/// The page is no longer used.
 pub(crate) unsafe fn release_page(page: *mut u8) {
     stop_zeroing(page);
     // SAFETY: mapped by `page_wiped_on_fork` with this size; unused by the caller's promise.
     unsafe { libc::munmap(page.cast(), PAGE) };
 }
 
-/// A number that is not an advice about memory.
+/// A value that is no advice about memory: a system that accepts it does not check advice.
 const NO_ADVICE: libc::c_int = 0x7ace;
 
 /// The function that is called at `exit`.
@@ -118,7 +119,8 @@ extern "C" fn at_exit() {
     ON_EXIT.call();
 }
 
-/// Registers `handler` to be called at `exit`, and ensures that [`AT_EXIT`] is linked in.
+/// Registers `handler` to be called at `exit`, and ensures that [`AT_EXIT`] is linked in. `_detached` is not used on
+/// this system.
 pub(crate) fn arm_exit_handler(handler: fn(), _detached: fn()) {
     ON_EXIT.set(handler);
     std::hint::black_box(&AT_EXIT);
@@ -141,8 +143,8 @@ pub(crate) fn exit_status() -> Option<u32> {
 mod status {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-    /// The status plus one, or 0 before the process exits. Written by the thread that exits, before it calls the
-    /// other handlers; so a thread that works for that thread sees it.
+    /// The status plus one, or 0 before the process exits. The thread that exits writes it before it calls the other
+    /// handlers; so a thread for which one of these handlers waits sees it.
     static STATUS: AtomicU32 = AtomicU32::new(0);
 
     unsafe extern "C" {

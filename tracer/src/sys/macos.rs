@@ -31,7 +31,7 @@ pub(crate) fn thread_id() -> u64 {
     unsafe { libc::pthread_self() as usize as u64 }
 }
 
-/// Returns false: the system's name is used, even if it is shorter.
+/// Returns false: a thread's name is read from the system, even if Rust's library knows a longer one.
 pub(crate) fn is_in_rust_thread() -> bool {
     false
 }
@@ -48,12 +48,12 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
-/// Returns `None`: the system keeps 15 bytes of a name.
+/// Returns `None`: the system keeps only 15 bytes of a name, which [`thread_name`] returns.
 pub(crate) fn full_thread_name() -> Option<String> {
     None
 }
 
-/// Returns `None`: threads are not asked for their names.
+/// Returns `None`: the names of other threads are not read on this system.
 pub(crate) fn thread_name_of(_tid: u64) -> Option<[u8; 16]> {
     None
 }
@@ -77,7 +77,7 @@ pub(crate) fn executable() -> PathBuf {
 /// A guard that restores the calling thread's `errno` when it is dropped.
 pub(crate) struct KeptErrno(libc::c_int);
 
-/// Keeps `errno`: a host may trace between a call that fails and its check of the error.
+/// Returns a guard that keeps `errno`: a host may trace between a call that fails and its check of the error.
 pub(crate) fn keep_errno() -> KeptErrno {
     KeptErrno(io::Error::last_os_error().raw_os_error().unwrap_or(0))
 }
@@ -109,11 +109,11 @@ pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     }
 }
 
-/// Does nothing: sleepers look at the word themselves.
+/// Does nothing: sleepers look at the word from time to time.
 pub(crate) fn wake_word(_word: &AtomicU32, _count: i32) {}
 
-/// Returns a zeroed page that a forked child sees zeroed again, or null if there is none. `fork` has no such mapping
-/// here.
+/// Returns a zeroed page that a forked child sees zeroed again, or null if there is none. These systems have no mapping
+/// that `fork` zeroes, so a handler of `fork` does it.
 pub(crate) fn page_wiped_on_fork() -> *mut u8 {
     let layout = std::alloc::Layout::new::<[u64; PAGE / 8]>();
     // SAFETY: the layout is not empty.
@@ -144,7 +144,7 @@ extern "C" fn at_exit() {
     ON_EXIT.call();
 }
 
-/// Registers `handler` to be called at `exit`.
+/// Registers `handler` to be called at `exit`. `_detached` is not used on this system.
 pub(crate) fn arm_exit_handler(handler: fn(), _detached: fn()) {
     ON_EXIT.set(handler);
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -154,7 +154,7 @@ pub(crate) fn arm_exit_handler(handler: fn(), _detached: fn()) {
     });
 }
 
-/// Does nothing: copies of the library do not meet here.
+/// Does nothing: copies of the library do not find each other on this system.
 pub(crate) fn call_when_unloaded(_: fn()) {}
 
 /// Does nothing: an object with thread-locals is never unloaded here.

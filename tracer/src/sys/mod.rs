@@ -6,7 +6,7 @@
 //! | `full_thread_name` | a thread's name, if the system keeps more than 15 bytes | a thread's first record |
 //! | `is_in_rust_thread` | whether Rust's library knows a name of the thread | a thread's first record |
 //! | `executable` | the path of the program | start of a run |
-//! | `create_exit_key` | makes the key that the next function uses | start of a run |
+//! | `create_exit_key` | makes the key that `call_at_thread_exit` uses | start of a run |
 //! | `call_at_thread_exit` | calls a function late in the thread's end | a thread's first record |
 //! | `lasting_thread_local!` | makes a pointer of each thread that exists as long as the thread runs | every record |
 //! | `keep_errno` | preserves the host's last error | first record; wait for room |
@@ -17,7 +17,7 @@
 //! | `catch_fatal_signals` | calls functions for signals that end the process | any, on request |
 //! | `page_wiped_on_fork` | a zeroed page that is zero again in a forked child | flusher |
 //! | `arm_exit_handler` | calls functions at `exit()`, and when all other threads have ended | start of a run |
-//! | `LAST_THREAD_IS_CALLED` | whether the second of these is called | the process's end |
+//! | `LAST_THREAD_IS_CALLED` | whether `detached` of `arm_exit_handler` is ever called | the process's end |
 //! | `exit_status` | the argument of `exit()`, if the system reports it | flusher, at `exit()` |
 //! | `stay_loaded` | keeps a plugin that contains this code from being unloaded | start of a run |
 //! | `call_when_unloaded` | calls a function when that plugin is unloaded | a guest of another copy of the library |
@@ -104,10 +104,10 @@ pub(crate) use windows::*;
 /// Makes a variable that is a pointer for each thread, null at first. It can be read and set as long as the thread
 /// runs, even after the destructors of all thread-locals, and a read costs an instruction or two.
 ///
-/// It has `get`, `set` and `replace`. It is a thread-local of Rust, except with the linker of mingw, where those have
-/// a destructor and cost a call.
+/// It has `get`, `set` and `replace`. It is a thread-local of Rust, except with the linker of mingw, with which
+/// thread-locals of Rust have a destructor and cost a call.
 ///
-/// `near` before the pointer's type makes it the one `NearPointer` on targets that have one.
+/// `near` before the pointer's type makes the variable the library's one `NearPointer`, on targets that have that type.
 macro_rules! lasting_thread_local {
     ($(#[$doc:meta])* $visible:vis static $name:ident: near *const $to:ty;) => {
         #[cfg(all(feature = "hooks", target_os = "linux", target_env = "gnu", target_arch = "x86_64", not(any(loom, miri))))]
@@ -133,8 +133,8 @@ macro_rules! lasting_thread_local {
 }
 pub(crate) use lasting_thread_local;
 
-/// Returns the address at which the calling function's stack ends. It is not that of a local variable, because
-/// sanitizers keep local variables elsewhere.
+/// Returns the address at which the calling function's stack ends. On x86-64 and aarch64 it is not the address of a
+/// local variable, because sanitizers keep local variables elsewhere.
 #[allow(unsafe_code, reason = "reads a register")]
 #[inline(always)]
 pub(crate) fn stack_pointer() -> usize {
@@ -159,9 +159,9 @@ pub(crate) fn stack_pointer() -> usize {
     }
 }
 
-/// Returns whether a frame lies deeper in the stack than the caller's, which ends at `here`, or at the same place:
-/// then it is no longer active, for example after a `longjmp`. Stacks grow down; a signal stack has no order relative
-/// to the thread's.
+/// Returns whether the frame that ended at `frame` is not further out than the caller's, which ends at `here`: then it
+/// is no longer active, for example after a `longjmp`. Stacks grow down. Returns false on a stack for signal handlers,
+/// which has no order relative to the thread's own.
 pub(crate) fn is_deeper(frame: usize, here: usize) -> bool {
     here >= frame && !is_on_spare_stack(here) && !on_alternate_stack()
 }

@@ -31,8 +31,8 @@ global_asm!(
     ".popsection",
 );
 
-/// The pointer, null at first. It can be read and set as long as the thread runs. All values of this type are the
-/// same pointer, so there must be only one.
+/// The access to one pointer of each thread, null at first, which can be read and set as long as the thread runs. All
+/// values of this type access the same pointer, so there must be only one value.
 #[derive(Debug)]
 pub(crate) struct NearPointer<T>(PhantomData<fn(*const T)>);
 
@@ -49,8 +49,8 @@ impl<T> NearPointer<T> {
     #[inline(always)]
     pub(crate) fn get(&self) -> *const T {
         let pointer;
-        // SAFETY: the first instruction loads the distance of the variable from the thread's own block, which the dynamic
-        // linker has put there; the second one reads the variable.
+        // SAFETY: the first instruction loads the distance of the variable from the thread's own block, which the
+        // dynamic linker has put there; the second one reads the variable.
         unsafe {
             asm!(
                 near_pointer!("mov {pointer}, qword ptr [rip + ", "@GOTTPOFF]"),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A signal that was caught: there is none here.
+/// A signal that was caught: on these systems there is none.
 #[derive(Debug)]
 pub(crate) struct FatalSignal {
     /// The name of the signal, `SIGSEGV`.
@@ -17,17 +17,17 @@ impl fmt::Display for FatalSignal {
     }
 }
 
-/// The functions that are called for signals.
+/// The tracer's functions that a signal handler calls, on systems that have one.
 #[derive(Debug)]
 #[expect(dead_code, reason = "no handler exists here")]
 pub(crate) struct SignalCallbacks {
     /// The function that is called for each signal that is caught.
     pub caught: fn(&FatalSignal),
-    /// The function that is called after that, if the signal certainly ends the process.
+    /// The function that is called after `caught`, if the signal certainly ends the process.
     pub ends: fn(&FatalSignal),
 }
 
-/// Does nothing.
+/// Does nothing: signals are not caught on this system.
 pub(crate) fn catch_fatal_signals(_: &'static SignalCallbacks) {}
 
 /// Returns false: there is no spare stack.

@@ -1,5 +1,6 @@
-//! Windows on x86-64: exceptions that are not handled and end the process, under the names of the corresponding
-//! signals of other systems: the functions that are called for one, and the way in which the process ends then.
+//! Windows on x86-64: catches exceptions that the program does not handle and that end the process: calls functions of
+//! the tracer for each of them, under the name of the signal that corresponds to it on other systems, and then has the
+//! process end as it would have ended without the tracer.
 //!
 //! The system calls one function for such exceptions, on the thread's own stack, unless there is a debugger. The
 //! filter that was set before is called after the record, and decides the further course of the process. An end of
@@ -26,7 +27,7 @@ use windows_sys::Win32::System::Diagnostics::Debug::{
 pub(crate) struct FatalSignal {
     /// The name of the signal that corresponds to the exception on other systems, such as `SIGSEGV`.
     pub name: &'static str,
-    /// The program counter, the stack pointer and the frame pointer of the interrupted function.
+    /// The program counter, the stack pointer and the frame pointer of the interrupted function, and 0.
     pub registers: [usize; 4],
     /// The address that the exception is about.
     address: usize,
@@ -43,16 +44,17 @@ impl fmt::Display for FatalSignal {
 pub(crate) struct SignalCallbacks {
     /// The function that is called for each exception that was not handled.
     pub caught: fn(&FatalSignal),
-    /// The function that is called after that, if the exception ends the process.
+    /// The function that is called after `caught`, if the exception ends the process.
     pub ends: fn(&FatalSignal),
 }
 
-/// The functions that are called: null ──Release──► for ever.
+/// The functions that are called for exceptions: null ──Release──► the functions, for ever.
 static SIGNAL_CALLBACKS: AtomicPtr<SignalCallbacks> = AtomicPtr::new(ptr::null_mut());
-/// The filter that was set before: null ──Release──► for ever, if there was one.
+/// The filter that was set before this library's: null ──Release──► the filter, for ever, if there was one.
 static PREVIOUS_FILTER: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Calls the functions of `signal_callbacks` for each unhandled exception of this process, from now on; once.
+/// Calls the functions of `signal_callbacks` for each unhandled exception of this process, from now on. A second call
+/// does nothing.
 pub(crate) fn catch_fatal_signals(signal_callbacks: &'static SignalCallbacks) {
     let signal_callbacks = ptr::from_ref(signal_callbacks).cast_mut();
     if SIGNAL_CALLBACKS
@@ -92,7 +94,8 @@ unsafe extern "system" fn on_exception(pointers: *const EXCEPTION_POINTERS) -> i
     answer
 }
 
-/// Describes an exception; returns `None` if it is not a fault of the code, like those that languages throw.
+/// Describes an exception; returns `None` if it is not a fault of the code, but, for example, an exception that a
+/// language throws.
 fn describe(record: &EXCEPTION_RECORD, context: &CONTEXT) -> Option<FatalSignal> {
     let name = match record.ExceptionCode {
         EXCEPTION_ACCESS_VIOLATION | EXCEPTION_STACK_OVERFLOW => "SIGSEGV",

@@ -12,20 +12,20 @@ use super::hook::Hook;
 /// The size in bytes of the part of a page that is used: mappings are rounded up to whole pages.
 pub(super) const PAGE: usize = 4096;
 
-/// The pages that are zeroed in children, on systems that do not do it themselves.
+/// The pages that this library zeroes in forked children, on systems that do not do it themselves.
 ///
 /// ```text
 /// null ──compare-exchange, Release──► page ──compare-exchange──► null
 /// ```
 static ZEROED: [AtomicPtr<u8>; 4096] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4096];
-/// Whether a page was ever among them.
+/// Whether a page was ever in [`ZEROED`].
 static ZEROES: AtomicBool = AtomicBool::new(false);
 
-/// Registers a page to be zeroed in children that `fork` makes, by a handler of the C library; not in children that a
-/// system call makes. Returns false if there are too many pages.
+/// Registers a page that a handler of the C library zeroes in each child that the function `fork` makes, but not in a
+/// child that a direct system call makes. Returns false if there are too many pages.
 ///
 /// # Safety
-/// [`PAGE`] bytes may be written there, until [`stop_zeroing`].
+/// [`PAGE`] bytes at `page` may be written until [`stop_zeroing`] is called for it.
 pub(super) unsafe fn zero_in_children(page: *mut u8) -> bool {
     unsafe extern "C" fn in_child() {
         // Acquire: the page exists before it is in the list.
@@ -55,7 +55,7 @@ pub(super) fn stop_zeroing(page: *mut u8) {
     }
 }
 
-/// The key plus one, or 0 before there is a key.
+/// The `pthread` key whose destructor is called when a thread ends, plus one; 0 before there is a key.
 static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 
 /// The function that is called when a thread ends.
@@ -64,7 +64,7 @@ static ON_THREAD_EXIT: Hook = Hook::new();
 /// Whether a new thread may begin only after the thread that makes it has continued.
 pub(crate) const THREADS_BEGIN_LATE: bool = false;
 
-/// Returns whether no new thread begins before the calling one has gone on: never.
+/// Returns false: no new thread has to wait until the calling one has gone on.
 #[inline(always)]
 pub(crate) fn blocks_new_threads() -> bool {
     false
@@ -72,9 +72,9 @@ pub(crate) fn blocks_new_threads() -> bool {
 
 /// Makes the end of the calling thread call the function that was passed to [`create_exit_key`].
 ///
-/// This is a `pthread` key, not a Rust thread-local with a destructor: on Linux its destructors run after those of
-/// all thread-locals of Rust and C++, so their records are kept; and setting it allocates nothing for the first keys
-/// of a process. The function is not called if `exit` ends the thread.
+/// This is a `pthread` key, not a Rust thread-local with a destructor: on Linux its destructors run after those of all
+/// thread-locals of Rust and C++, so that records of these destructors are kept; and setting it allocates nothing for
+/// the first keys of a process. The function is not called if `exit` ends the thread.
 pub(crate) fn call_at_thread_exit() {
     let key = EXIT_KEY.load(Ordering::Acquire);
     if key != 0 {
@@ -131,16 +131,17 @@ pub(crate) fn without_signals<T>(action: impl FnOnce() -> T) -> T {
 /// The functions by which a thread makes sanitizers ignore it, of those sanitizers that the program has.
 #[derive(Clone, Copy)]
 struct Sanitizers {
-    /// LeakSanitizer, for memory that the thread allocates from now on. It checks while the thread is running, and
-    /// takes memory for leaked that is moved meanwhile.
+    /// LeakSanitizer's function after whose call it ignores memory that the thread allocates. LeakSanitizer checks
+    /// while the thread is running, and would take memory for leaked that the thread moves meanwhile.
     ignore_leaks: Option<extern "C" fn()>,
-    /// ThreadSanitizer, for reads and writes. It does not know the atomic operations of code that was compiled without
-    /// it, as this was, so it would report races between two threads of the tracer.
+    /// ThreadSanitizer's functions after whose calls it ignores the thread's reads and writes. It does not know the
+    /// atomic operations of code that was compiled without it, as this library was, so it would report races between
+    /// two threads of the tracer.
     begin: [Option<Annotate>; 2],
     end: [Option<Annotate>; 2],
 }
 
-/// A function of ThreadSanitizer that takes the place of the call: a file and a line.
+/// A function of ThreadSanitizer. Its arguments are the file and the line of the call.
 type Annotate = extern "C" fn(*const libc::c_char, libc::c_int);
 
 impl Sanitizers {
@@ -152,7 +153,8 @@ impl Sanitizers {
             c"AnnotateIgnoreWritesEnd",
             c"AnnotateIgnoreReadsEnd",
         ];
-        /// The addresses, or null. A forked child does not search again, which takes the loader's lock.
+        /// The addresses of the functions, null for those that the program does not have. A forked child does not
+        /// search again, which would take the loader's lock.
         static FOUND: [AtomicPtr<libc::c_void>; NAMES.len()] =
             [const { AtomicPtr::new(std::ptr::null_mut()) }; NAMES.len()];
         static IS_SEARCHED: AtomicBool = AtomicBool::new(cfg!(miri));
@@ -244,7 +246,7 @@ pub(crate) fn map_lazily(bytes: usize) -> *mut u8 {
 /// Unmaps memory of [`map_lazily`].
 ///
 /// # Safety
-/// It was mapped with this number of bytes, and is no longer used.
+/// `memory` was mapped by [`map_lazily`] with this number of bytes, and is no longer used.
 pub(crate) unsafe fn unmap(memory: *mut u8, bytes: usize) {
     // SAFETY: by the caller's promise.
     unsafe { libc::munmap(memory.cast(), bytes) };
@@ -267,8 +269,8 @@ pub(crate) fn alternate_stack() -> Option<usize> {
     }
 }
 
-/// Writes to stderr without std's lock, which a forked child may find taken for ever, and only if that does not
-/// block: perhaps no process reads it.
+/// Writes to stderr without std's lock, which a forked child may find taken for ever, and only if that does not block:
+/// stderr may be a pipe that no process reads.
 pub(crate) fn write_stderr(text: &[u8]) {
     let mut stderr = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
     // SAFETY: one descriptor to query; the text is valid for its length.
@@ -280,7 +282,7 @@ pub(crate) fn write_stderr(text: &[u8]) {
     }
 }
 
-/// Returns the room in bytes that a file system has for this user.
+/// Returns the free space, in bytes, that the file system of `path` has for this user.
 pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;

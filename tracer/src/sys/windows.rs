@@ -1,7 +1,7 @@
 //! Windows. docs/systems.md lists the guarantees on Windows and the weaker ones compared with Linux.
 //!
-//! Code that runs at the ends of threads and of the process does not call the loader: a thread that loads or ends may
-//! hold its lock, and wait for the one that runs.
+//! Code that runs at the ends of threads and of the process does not call the loader: another thread that loads a
+//! library or ends may hold the loader's lock, and wait for the thread that runs the code.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
 use std::ffi::{CStr, c_void};
@@ -52,12 +52,13 @@ pub(crate) fn thread_id() -> u64 {
     u64::from(unsafe { GetCurrentThreadId() })
 }
 
-/// Returns false: the system's name is used, even if it is shorter.
+/// Returns false: a thread's name is read from the system, even if Rust's library knows a longer one.
 pub(crate) fn is_in_rust_thread() -> bool {
     false
 }
 
-/// The system's `GetThreadDescription`, which older versions do not have; null before [`create_exit_key`].
+/// The system's function `GetThreadDescription`; null before [`create_exit_key`], and on older versions, which do not
+/// have it.
 static GET_THREAD_DESCRIPTION: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// Returns the system's name of the calling thread, truncated to 15 bytes of UTF-8. Rust's library passes the name to
@@ -95,7 +96,7 @@ fn with_thread_name<R>(take: impl FnOnce(&mut dyn Iterator<Item = u16>) -> R) ->
     }
 }
 
-/// Puts as many whole characters into `name` as fit.
+/// Writes as many whole characters of the UTF-16 text `units` into `name`, in UTF-8, as fit.
 fn put_truncated(units: impl Iterator<Item = u16>, name: &mut [u8]) {
     let mut used = 0;
     for character in char::decode_utf16(units) {
@@ -117,7 +118,8 @@ pub(crate) fn executable() -> PathBuf {
 /// A guard that restores the calling thread's last error when it is dropped.
 pub(crate) struct KeptErrno(u32);
 
-/// Keeps the last error: a host may trace between a call that fails and its check of the error.
+/// Returns a guard that keeps the thread's last error: a host may trace between a call that fails and its check of the
+/// error.
 pub(crate) fn keep_errno() -> KeptErrno {
     // SAFETY: asks only.
     KeptErrno(unsafe { GetLastError() })
@@ -149,8 +151,8 @@ pub(crate) fn is_thread_alive(tid: u64) -> bool {
 /// loader's lock, as in functions that the system calls when it loads a library.
 pub(crate) const THREADS_BEGIN_LATE: bool = true;
 
-/// Returns whether no new thread begins before the calling one has gone on: whether it has the loader's lock. Returns
-/// false if that is not known.
+/// Returns whether the calling thread has the loader's lock: then no new thread begins before it has released that.
+/// Returns false if that is not known.
 pub(crate) fn blocks_new_threads() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -176,7 +178,8 @@ static ON_PROCESS_DETACH: Hook = Hook::new();
 /// A value that is not null on threads whose end calls [`ON_THREAD_EXIT`].
 static IS_CALLED_AT_THREAD_EXIT: Slot<()> = Slot::new();
 
-/// The index whose callback is called on systems that do not call [`AT_THREAD_EXIT`]; see [`create_exit_key`].
+/// The index of the fiber-local slot whose callback is called on systems that do not call [`AT_THREAD_EXIT`]; see
+/// [`create_exit_key`].
 static FIBER_SLOT: AtomicU32 = AtomicU32::new(FLS_OUT_OF_INDEXES);
 
 /// Makes the end of the calling thread call the function that was passed to [`create_exit_key`].
@@ -197,8 +200,8 @@ fn call_at_process_detach() {
 
 /// Prepares [`call_at_thread_exit`]; `handler` is the function that is called.
 ///
-/// When the process ends, Wine before about 8.13 calls [`AT_THREAD_EXIT`] of a library, but not of a program. On it,
-/// a callback of a fiber's slot replaces that; it comes before the destructors of thread-locals.
+/// When the process ends, Wine before about 8.13 calls [`AT_THREAD_EXIT`] of a library, but not of a program. On such a
+/// Wine the callback of a fiber-local slot replaces it; that comes before the destructors of thread-locals.
 pub(crate) fn create_exit_key(handler: fn()) {
     ON_THREAD_EXIT.set(handler);
     let library = |name: &str| {
@@ -248,7 +251,7 @@ fn at_process_detach() {
     }
 }
 
-/// Writes to stderr without std's lock, whose holder the process's end may have ended.
+/// Writes to stderr without std's lock: the end of the process may have ended the thread that holds the lock.
 pub(crate) fn write_stderr(text: &[u8]) {
     let mut written = 0;
     // SAFETY: the text is valid for its length; the result may be written. The system refuses an invalid handle.
@@ -258,9 +261,9 @@ pub(crate) fn write_stderr(text: &[u8]) {
     }
 }
 
-/// The handles of the threads that [`spawn_hidden`] has started last, the newer one first: a flusher, and the thread
-/// that prints its messages. A thread that takes one out closes it; the process's last thread reads them without
-/// that.
+/// The handles of the two threads that [`spawn_hidden`] has started last, the newer one first: a flusher, and the
+/// thread that prints its messages. A thread that takes a handle out of this array closes it; the process's last thread
+/// reads the handles without taking them out.
 static HIDDEN_THREADS: [AtomicPtr<c_void>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
 
 /// Starts a thread on which no code of the host's runs before `body`. Does not use `std::thread`, which allocates on
@@ -302,7 +305,7 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns `None`: threads are not asked for their names.
+/// Returns `None`: the names of other threads are not read on this system.
 pub(crate) fn thread_name_of(_tid: u64) -> Option<[u8; 16]> {
     None
 }
@@ -353,8 +356,8 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
     drop(unsafe { Box::from_raw(page.cast::<[u64; 512]>()) });
 }
 
-/// Returns the status of the process's end, on its last thread: the status that the system gave to the other threads
-/// when it ended them. Returns `None` before: handlers of `exit` do not get it.
+/// Returns the status with which the process ends, on its last thread: the status that the system gave to the other
+/// threads when it ended them. Returns `None` before the process ends: handlers of `exit` do not get the status.
 pub(crate) fn exit_status() -> Option<u32> {
     // SAFETY: asks only.
     if unsafe { RtlDllShutdownInProgress() } == 0 {
@@ -374,8 +377,8 @@ pub(crate) fn exit_status() -> Option<u32> {
 /// The function that is called at `exit`.
 static ON_EXIT: Hook = Hook::new();
 
-/// Does nothing if the process is ending already, which calls the handlers of libraries: then the flusher no longer
-/// runs.
+/// Calls [`ON_EXIT`], except if the process is ending already, which calls the handlers of libraries: then the flusher
+/// no longer runs.
 extern "C" fn at_exit() {
     // SAFETY: asks only.
     if unsafe { RtlDllShutdownInProgress() } == 0 {
@@ -385,7 +388,7 @@ extern "C" fn at_exit() {
     call_at_process_detach();
 }
 
-/// Does nothing: copies of the library do not meet here.
+/// Does nothing: copies of the library do not find each other on this system.
 pub(crate) fn call_when_unloaded(_: fn()) {}
 
 /// Whether the end of the process calls the function passed to [`arm_exit_handler`] as `detached`.
@@ -404,8 +407,8 @@ pub(crate) fn arm_exit_handler(handler: fn(), detached: fn()) {
     });
 }
 
-/// Keeps the library that contains this code from being unloaded: the flusher runs on. Then it lets the loader count
-/// modules, which calls this code.
+/// Keeps the library that contains this code from being unloaded: the flusher runs on. After that, has the loader count
+/// loaded modules, for which the loader calls code of this library.
 pub(crate) fn stay_loaded() {
     let own = stay_loaded as fn() as *const u16;
     let mut module = std::ptr::null_mut();

@@ -1,7 +1,8 @@
-//! A pointer for each thread in a slot of Windows. The system does not clear it, and it is read in one instruction.
+//! A pointer for each thread in a slot of the system's thread-local storage. The system does not clear it when the
+//! thread ends, and it is read in one instruction.
 //!
-//! With the linker of mingw, a read of Rust's thread-locals is a call of its library and one of the system, and they
-//! are destroyed before the thread ends. See `lasting_thread_local!`.
+//! With the linker of mingw, a read of a thread-local of Rust calls a function of mingw's library and one of the
+//! system, and thread-locals are destroyed before the thread ends. See `lasting_thread_local!`.
 #![allow(unsafe_code, reason = "calls of the system, and a register; each argued where it stands")]
 
 use std::ffi::c_void;
@@ -42,7 +43,7 @@ impl<T> Slot<T> {
         value_at(self.0.load(Ordering::Relaxed)).cast()
     }
 
-    /// Sets the calling thread's pointer. If the system has no index left, or no memory, it stays null.
+    /// Sets the calling thread's pointer. If the system has no index left, or no memory, the pointer stays null.
     pub(crate) fn set(&self, pointer: *const T) {
         let index = match self.0.load(Ordering::Relaxed) {
             TLS_OUT_OF_INDEXES => self.make(),
@@ -76,10 +77,10 @@ impl<T> Slot<T> {
     }
 }
 
-/// Returns the calling thread's value in the slot with this index: null if that is [`TLS_OUT_OF_INDEXES`], or no
+/// Returns the calling thread's value in the slot with this index: null if the index is [`TLS_OUT_OF_INDEXES`], or no
 /// value was set.
 ///
-/// Source of the places: the structure `TEB` of winternl.h, with its members `TlsSlots` and `TlsExpansionSlots`.
+/// The offsets are those of the members `TlsSlots` and `TlsExpansionSlots` of the structure `TEB` of winternl.h.
 /// `TlsGetValue` reads the same, with a call, and clears the thread's last error.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
@@ -115,7 +116,7 @@ fn expansion_value_at(index: u32) -> *mut c_void {
     }
 }
 
-/// Returns the calling thread's value in the slot with this index: null if that is [`TLS_OUT_OF_INDEXES`], or no
+/// Returns the calling thread's value in the slot with this index: null if the index is [`TLS_OUT_OF_INDEXES`], or no
 /// value was set.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]

@@ -1,9 +1,9 @@
-//! The calls in progress of a thread, as reported by hooks, if not all calls are recorded: chosen by name, by depth,
-//! or by duration.
+//! The calls in progress of a thread, as reported by hooks, if only some calls are recorded: those that are chosen by
+//! name, by depth, or by duration.
 //!
 //! Runs on traced threads, in the hooks. A call is put on the thread's list when it is entered, and taken off when it
-//! is left; its entry says whether it is recorded, and its place if that is not known yet
-//! (`trace_format::ring::open_calls`).
+//! is left; its entry says whether it is recorded or, if that is not known yet, the number under which the ring holds
+//! it back (`trace_format::ring::open_calls`).
 //!
 //! ```text
 //!                      not named, too deep
@@ -15,7 +15,7 @@
 //!                                     long enough │
 //! ```
 //!
-//! Calls that were left by a jump are found by their stack frames, which lie deeper than that of a call that is
+//! Calls that were left by a jump are found by their stack frames, which lie deeper than the frame of a call that is
 //! entered later. This order holds only within one stack, so only calls on the thread's own stack are on the list.
 //! Calls on another stack (that of a coroutine, or of a handler with its own), and calls of a signal handler that has
 //! interrupted this code, are recorded regardless of depth and duration.
@@ -76,31 +76,31 @@ struct Call {
     ticks: u64,
     /// An address in the function.
     address: u64,
-    /// The end of the stack of the hook that was called on entering.
+    /// The address at which the stack ended in the hook that was called on entering.
     frame: usize,
-    /// [`LEFT_OUT`], [`RECORDED`], or the number under which the call is or was held back.
+    /// [`LEFT_OUT`], [`RECORDED`], or the number under which the producer holds, or has held, the call back.
     state: u64,
 }
 
 const LEFT_OUT: u64 = u64::MAX;
 const RECORDED: u64 = u64::MAX - 1;
 
-/// A thread's list. It has no destructor, so it can be used as long as the thread runs.
+/// The list of a thread's calls in progress. It has no destructor, so it can be used as long as the thread runs.
 struct Calls {
-    /// The entries; null before the first one.
+    /// The memory of the entries; null before the first one.
     entries: Cell<*mut Call>,
     len: Cell<usize>,
     /// The number of calls inside of the innermost entry for which there was no room.
     beyond: Cell<usize>,
-    /// The number of entries that are not left out.
+    /// The number of calls on the list that are recorded or held back.
     depth: Cell<u32>,
-    /// The producer that holds calls back.
+    /// The producer that holds back the calls of the list, until they are long enough.
     producer: Cell<*const Producer>,
-    /// The process's era to which the list belongs.
+    /// The era of the process ([`process::era`]) in which the calls of the list were entered.
     era: Cell<u32>,
     /// Whether the thread is about to end: then the list is no longer used.
     is_over: Cell<bool>,
-    /// The end of the stack of the hook that changes the list, or 0.
+    /// The address at which the stack ended in the hook that is changing the list, or 0.
     frame: Cell<usize>,
 }
 
@@ -249,7 +249,7 @@ impl Calls {
         }
     }
 
-    /// Holds a call back; returns its state.
+    /// Has the thread's producer hold a call back until it has lasted `shortest` ticks; returns the call's state.
     fn hold(&self, ticks: Ticks, address: u64, call_site: u64, shortest: u64) -> u64 {
         let Some((producer, ticks)) = record::producer(ticks) else { return RECORDED };
         if !ptr::eq(producer, self.producer.get()) {
@@ -260,8 +260,8 @@ impl Calls {
         producer.hold(call, before).unwrap_or(RECORDED)
     }
 
-    /// Continues with another ring: in a forked child, or after another run has begun. Calls that were held back are
-    /// recorded in neither.
+    /// Continues with another ring: in a forked child, or after another run has begun. Calls that the former ring has
+    /// held back are recorded in neither ring.
     #[cold]
     fn continue_with_ring(&self, producer: &Producer) {
         self.producer.set(producer);
@@ -275,7 +275,7 @@ impl Calls {
         }
     }
 
-    /// Takes off the innermost call, which was left without a hook.
+    /// Takes the innermost call off the list: it was left without a call of the hook.
     #[cold]
     fn drop_innermost(&self) {
         self.beyond.set(0);
@@ -293,7 +293,7 @@ impl Calls {
         call
     }
 
-    /// Returns the producer that still holds a call back.
+    /// Returns the producer that still holds `call` back, if there is one.
     #[inline(always)]
     fn holder(&self, call: &Call) -> Option<&'static Producer> {
         if call.state >= RECORDED || !ptr::eq(self.producer.get(), record::current()) {

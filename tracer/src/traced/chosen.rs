@@ -1,9 +1,9 @@
 //! Functions that the user has named: those that are recorded, and those with which recording begins.
 //!
-//! Runs on traced threads, in every hook of a program whose user has named functions. The result for a known address
-//! is one load; an address that is met for the first time is searched for in the symbols of the process, which are
-//! read when the first one is met, and again when libraries were loaded since. Nothing is freed: threads use it
-//! without a lock.
+//! Runs on traced threads, in every hook of a program whose user has named functions. The result for a known address is
+//! one load; an address that is met for the first time is searched for in the symbols of the process, which are read
+//! when the first address is met, and again when libraries were loaded since. Nothing is freed, because threads use the
+//! results without a lock.
 #![allow(unsafe_code, reason = "pointers to what is leaked; argued where they are read")]
 
 use std::ops::Range;
@@ -39,27 +39,27 @@ impl Named {
     }
 }
 
-/// The functions of the process, and their bits.
+/// The functions of the process, and for each its bits ([`RECORDED`], [`TRIGGER`]).
 #[derive(Debug)]
 struct Table {
-    /// The modules' generation in which the symbols were read.
+    /// The generation of the loaded modules ([`stack::modules_generation`]) in which the symbols were read.
     generation: u64,
     /// The functions with their bits, sorted by their beginnings.
     functions: Vec<(Range<usize>, u64)>,
-    /// The bits of code that no symbol names.
+    /// The bits for code to which no symbol belongs.
     nameless: u64,
 }
 
-/// The functions that the user has named; null if there are none. Leaked, and never changed.
+/// The functions that the user has named; null if there are none. What it points to is leaked, and never changes.
 static NAMED: AtomicPtr<Named> = AtomicPtr::new(ptr::null_mut());
-/// The newest table; null before the first one. Leaked, and never changed.
+/// The newest table; null before the first one. What it points to is leaked, and never changes.
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
-/// The lock of a thread that makes a table.
+/// The lock that a thread has while it makes a table.
 static MAKING: Mutex<()> = Mutex::new(());
 
 const KNOWN_BITS: u32 = 14;
-/// Addresses that were searched for, with the bits of their functions in the two lowest bits; 0: none. Each word is
-/// right on its own, no matter which thread wrote it.
+/// A cache of addresses that were searched for, each shifted by two bits, with the bits of its function below; 0: none.
+/// Each word is right on its own, no matter which thread wrote it.
 static KNOWN: [AtomicU64; 1 << KNOWN_BITS] = [const { AtomicU64::new(0) }; 1 << KNOWN_BITS];
 
 /// Sets the functions that the user has named, for the run that begins. Returns whether there are any.
@@ -106,7 +106,7 @@ fn search(address: u64, known: &AtomicU64, names_of: NamesOf) -> u64 {
     bits
 }
 
-/// Returns the table of the current modules.
+/// Returns the table of the modules that are loaded now; makes it if there is none.
 fn table(named: &'static Named, names_of: NamesOf) -> &'static Table {
     let is_current = |table: &&Table| table.generation == stack::modules_generation();
     // SAFETY: null, or leaked and never changed.

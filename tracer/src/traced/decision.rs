@@ -25,14 +25,14 @@ use crate::words::switch::{Attempt, TracingState};
 /// handler may have jumped out of the decider, which then never ends the decision.
 const MAX_WAIT: u64 = 1_000_000_000;
 
-/// The time, in nanoseconds of the monotonic clock, until which no thread waits, because a decision that could not be
-/// taken over has not ended within the patience. Relaxed: it only saves time.
+/// The reading of the monotonic clock, in nanoseconds, until which no thread waits for a decision, because one that
+/// could not be taken over has not ended within [`MAX_WAIT`]. Relaxed: it only saves time.
 static NO_WAIT_UNTIL: AtomicU64 = AtomicU64::new(0);
 
 /// The most room on the stack, in bytes, that a run's start takes: it reads the environment and makes threads. A
 /// build that is not optimised takes several times as much.
 const START_STACK_BYTES: usize = if cfg!(debug_assertions) { 48 << 10 } else { 12 << 10 };
-/// The room on the stack, in bytes, for having another thread do that.
+/// The room on the stack, in bytes, that a thread needs to have another thread start the run.
 const HELPER_STACK_BYTES: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
 
 /// The id of the process whose helper currently decides in the place of a thread without enough stack, or 0.
@@ -42,20 +42,20 @@ static HELPER_PROCESS: AtomicU32 = AtomicU32::new(0);
 /// leaked value that never changes.
 static LAST_QUESTION: AtomicPtr<Question> = AtomicPtr::new(std::ptr::null_mut());
 
-/// A question that is to be decided.
+/// The question whether the process traces, which is to be decided.
 #[derive(Debug, PartialEq, Eq)]
 struct Question {
     /// The environment variable that decides; without one, the answer is yes.
     variable: Option<String>,
-    /// The settings, to which the environment is added.
+    /// The settings of the run if the answer is yes; except in a forked child, those of the environment are added.
     config: Config,
-    /// The root of the tree of forks, in a forked child. The child continues as its parent did, with exactly these
-    /// settings.
+    /// In a forked child: the id of the run at the root of its tree of forks. The child continues as its parent did,
+    /// with exactly the settings in `config`.
     root: Option<u32>,
 }
 
 impl Question {
-    /// Makes the question of a first record.
+    /// Makes the question that a process's first record decides.
     fn by_default() -> Question {
         Question { variable: Some(config::DEFAULT_VARIABLE.into()), config: Config::of_process(), root: None }
     }
@@ -109,8 +109,8 @@ pub(super) fn decide_in_child(excluded: &Excluded, inherited: &Run) {
     };
 }
 
-/// Decides by the default variable if that is undecided, or waits for the thread that decides. Returns whether the
-/// process traces.
+/// Decides by the default variable whether the process traces, if that is undecided, or waits for the thread that
+/// decides. Returns whether the process traces.
 pub(super) fn settle(excluded: &Excluded) -> bool {
     match stand() {
         TracingState::On => true,
@@ -218,9 +218,9 @@ struct OwnDecision {
     is_first_attempt: bool,
 }
 
-/// Takes the decision from a state that `from` accepts. While another thread decides, waits; if that takes longer
-/// than the patience, takes the decision over. Returns `None` if the state is or becomes another one, or the decision
-/// cannot be taken over and takes too long.
+/// Begins a decision if `from` accepts the state. While another thread decides, waits; if that takes longer than
+/// [`MAX_WAIT`], takes the decision over. Returns `None` if the state is or becomes one that `from` does not accept, or
+/// the decision cannot be taken over and takes too long.
 #[cold]
 fn take_decision(_: &Excluded, from: impl Fn(TracingState) -> bool) -> Option<OwnDecision> {
     let _errno = sys::keep_errno();
@@ -287,8 +287,8 @@ fn decide_excluded(excluded: &Excluded, variable: Option<&str>, config: Config) 
     }
 }
 
-/// Ends the decision, unless another thread takes it over meanwhile; then that thread's decision counts. Returns
-/// whether the process traces.
+/// Decides `question` and ends the decision, unless another thread takes it over meanwhile; then that thread's decision
+/// counts. Returns whether the process traces.
 fn decide(mut attempt: Attempt, question: &Question) -> bool {
     let wanted = config::wanted(question.variable.as_deref());
     let on = question.root.is_some() || wanted != Switch::Off;
@@ -338,7 +338,7 @@ fn decide(mut attempt: Attempt, question: &Question) -> bool {
     }
 }
 
-/// Waits for a bounded time for the end of a decision that another thread has taken over. Returns whether the process
+/// Waits for a bounded time for the end of the decision, which is now up to another thread. Returns whether the process
 /// traces.
 fn outcome() -> bool {
     let _errno = sys::keep_errno();
@@ -380,8 +380,8 @@ pub(crate) fn shut_down() -> io::Result<()> {
     result
 }
 
-/// Waits until the module table has the modules that are loaded now, if the process traces and they are other ones
-/// than before. For the thread that loads and unloads modules.
+/// Waits until the module table has the modules that are loaded now, if the process traces and modules may have changed
+/// since the table was last brought up to date. For the thread that loads and unloads modules.
 pub(crate) fn look_at_modules() {
     let _errno = sys::keep_errno();
     let Some(_excluded) = Excluded::enter() else { return };
@@ -396,7 +396,7 @@ pub(crate) fn look_at_modules() {
     }
 }
 
-/// Waits until all records that were made before are in the files.
+/// Waits until all records that were made before this call are in the files.
 pub(crate) fn flush() -> io::Result<()> {
     match copies::joined() {
         Some(owner) => owner.flush(),

@@ -1,7 +1,7 @@
 //! Records of sites that are made at run time: messages with typed values, and spans.
 //!
-//! Runs on traced threads; [`message`] and [`SpanSite::enter`] are hot. A site that was met before is found in a
-//! table of the process, without a lock or an allocation, unless another site has taken its place in the table.
+//! Runs on traced threads; [`message`] and [`SpanSite::enter`] are hot. A site that was met before is found in a table
+//! of the process, without a lock or an allocation, unless another site has taken its entry in the table.
 
 use std::cell::Cell;
 
@@ -19,11 +19,11 @@ use crate::shared::process;
 use crate::shared::sites::{self, Captured, KINDS, Site};
 use trace_format::line::Ticks;
 
-/// The number of ids that a thread takes at once: that many spans begin without an access to a shared word.
+/// The count of span ids that a thread takes at once: that many spans begin without an access to a shared word.
 const BLOCK: u64 = 1 << 10;
 
 thread_local! {
-    /// The thread's ids of spans: the last one given, and the last one of the block.
+    /// The thread's ids of spans: the last id given, and the last id of the block that the thread has taken.
     static IDS: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
@@ -50,8 +50,8 @@ fn find_uncached(key: u64, values: &Values, define: &mut dyn FnMut() -> Definiti
     Some(site)
 }
 
-/// Records a message with `values`, made at the place with the number `place`, if it is on. `define` describes the
-/// place; it is called if this place has made no message with values of this shape before.
+/// Records a message with `values`, made at the place with the number `place`, if this place is on. `define` describes
+/// the place; it is called if this place has made no message with values of this shape before.
 ///
 /// Warm, this costs a look into a table, the clock and a copy of the values. Otherwise, or if the site is not in the
 /// table for readers yet, the message is formatted at the call. Past the limits, 8,192 sites and 4 KiB of texts for

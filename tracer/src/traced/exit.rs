@@ -19,7 +19,8 @@ use crate::shared::run::Run;
 use crate::sys;
 use crate::words::exclusion::Excluded;
 
-/// The longest time without progress: the exit waits as long as the flusher makes progress.
+/// The longest time that the exit waits without progress of the flusher: as long as the flusher makes progress, the
+/// exit waits.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// Has all rings drained and ends the files, unless [`on_process_detach`] ends them. Does nothing in a forked child
@@ -33,7 +34,7 @@ pub(crate) fn on_process_exit() {
     run.relay.print_all_lines();
 }
 
-/// Writes the contents of the rings, without the flusher: no other thread runs any more.
+/// Writes the contents of the rings to the files, without the flusher: no other thread runs any more.
 pub(crate) fn on_process_detach() {
     let Some(run) = process::running() else {
         return;

@@ -1,4 +1,5 @@
-//! The part of this copy of the library for a process that another copy owns: it joins that one, and follows it.
+//! This copy of the library as a guest, in a process that another copy owns: it joins that copy's run, and is switched
+//! together with that copy.
 //!
 //! Runs on the thread that decides, and on the owner's thread that switches tracing.
 #![allow(unsafe_code, reason = "functions that the owner calls; each argued")]
@@ -21,7 +22,7 @@ use crate::sys;
 use crate::user::relay;
 use crate::words::switch::Attempt;
 
-/// The functions that the owner calls.
+/// This copy's functions that the owner calls.
 static GUEST: Guest = Guest { switched: on_switched, names_of };
 
 /// The owner of the process: null before it was looked for; this copy's own interface if this copy is the owner.
@@ -55,13 +56,14 @@ pub(super) fn warn_of_incompatible_copies() {
     }
 }
 
-/// Adopts the terms of the owner's run, before this copy's word says that it is on.
+/// Adopts the terms of the owner's run, before this copy's switch says that tracing is on.
 fn take(terms: Terms) {
     clock::set_kind(terms.clock);
     scope::set_call_sites(terms.call_sites != 0);
 }
 
-/// Ends the decision `attempt` as a guest of `owner`, whose run has these terms. Returns false if it was taken over.
+/// Ends the decision `attempt` as a guest of `owner`, whose run has these terms. Returns false if another thread has
+/// taken the decision over.
 pub(super) fn join(attempt: Attempt, owner: Owner, terms: Terms) -> bool {
     take(terms);
     hooks::hand_over();
@@ -95,7 +97,8 @@ pub(super) fn begin_recording() {
     }
 }
 
-/// Registers this copy with the owner, which calls it when tracing is switched; once.
+/// Registers this copy with the owner, which from then on calls it when tracing is switched. A second call does
+/// nothing.
 pub(super) fn listen(owner: Owner) {
     static LISTENS: AtomicBool = AtomicBool::new(false);
     // Relaxed: only says that nothing is left to do.
@@ -116,7 +119,7 @@ fn on_unloaded() {
     }
 }
 
-/// Follows the owner's switch.
+/// Switches tracing in this copy as the owner has switched it.
 unsafe extern "C" fn on_switched(terms: *const Terms) {
     // SAFETY: valid during the call, by the interface.
     let terms = unsafe { terms.read() };
@@ -137,7 +140,7 @@ unsafe extern "C" fn on_switched(terms: *const Terms) {
     switched::call_listeners();
 }
 
-/// Notes the function that returns the names of symbols here, for the owner.
+/// Notes this copy's function that returns the names of symbols, for the owner.
 #[inline(always)]
 pub(super) fn set_names_function(names_of: NamesOf) {
     if NAMES_OF.load(Ordering::Relaxed).is_null() {

@@ -23,8 +23,8 @@ use crate::stack::{
 use crate::user::config::{self, Config};
 use crate::words::exclusion;
 
-/// The way of the hooks: 0 if each call is only recorded, with the plain counter; otherwise bits for the further
-/// steps.
+/// The way in which hooks record: 0 if each call is only recorded, with the plain counter; otherwise bits for the
+/// further steps.
 ///
 /// ```text
 ///              a run begins                     a function of TRACER_TRIGGER is called
@@ -39,15 +39,15 @@ use crate::words::exclusion;
 /// ended.
 static HOOK_MODE: AtomicU32 = AtomicU32::new(UNDECIDED);
 
-/// The bit for a way that no run has set yet.
+/// The bit for the time before a run has set the way in which hooks record.
 const UNDECIDED: u32 = 1;
 /// The bit for recording the call site of each function, too.
 const CALL_SITES: u32 = 2;
 /// The bit for recording only some of the calls.
 const CHOSEN: u32 = 4;
-/// The bit for functions with names: those that are recorded, or those with which recording begins.
+/// The bit for functions that the user has named: those that are recorded, or those with which recording begins.
 const NAMED: u32 = 8;
-/// The bit for recording that has not begun.
+/// The bit for the time before a function of TRACER_TRIGGER is called: until then nothing is recorded.
 const WAITING: u32 = 16;
 /// The bit for another copy of the library that owns the process, and has settings of its own.
 const HANDED_OVER: u32 = 32;
@@ -67,7 +67,7 @@ fn read_system() -> Option<Ticks> {
     exclusion::once(clock::now)
 }
 
-/// Sets how hooks record in the run that begins. `shortest` is [`shortest`] of the same settings.
+/// Sets how hooks record in the run that begins. `shortest` is the result of [`shortest`] for the same settings.
 pub(super) fn set(config: &Config, shortest: u64) {
     let named = chosen::set(config.functions.as_ref(), config.trigger.as_ref());
     call_stack::set(config.max_depth, shortest);
@@ -83,7 +83,7 @@ pub(super) fn set(config: &Config, shortest: u64) {
     HOOK_MODE.store(way, Ordering::Relaxed);
 }
 
-/// Makes each hook go to the copy of the library that owns the process.
+/// Makes each hook pass its records to the copy of the library that owns the process.
 pub(super) fn hand_over() {
     HOOK_MODE.store(HANDED_OVER, Ordering::Relaxed);
 }
@@ -96,9 +96,9 @@ pub(super) fn shortest(config: &Config) -> u64 {
 
 /// Records that the function that contains `address` is entered. `call_site` is the address to which it will return.
 ///
-/// Off, this is one relaxed load. A program whose first record is made here writes raw files, has larger rings, and
-/// reads the plain counter, unless its user says otherwise: so only this case is handled at once. Everything else is
-/// a tail call, so that no state has to be kept meanwhile.
+/// While tracing is off, this is one relaxed load. A program whose first record is made here writes raw files, has
+/// larger rings, and reads the plain counter, unless its user says otherwise: so only this case is handled at once.
+/// Everything else is a tail call, so that no state has to be kept meanwhile.
 #[inline(always)]
 pub fn enter(address: u64, call_site: u64, names_of: NamesOf) {
     if process::is_off() {
@@ -221,7 +221,8 @@ fn leave_with_mode(ticks: Ticks, way: u32, address: u64, inside: u64, names_of: 
     }
 }
 
-/// Decides whether the process traces, at its first record; then returns the way of the hooks.
+/// Decides whether the process traces, at its first record; then returns the way in which hooks record ([`HOOK_MODE`]),
+/// or `None` if it does not trace.
 #[cold]
 #[inline(never)]
 fn decided() -> Option<u32> {

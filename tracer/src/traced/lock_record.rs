@@ -11,7 +11,7 @@ use crate::ring::{MAX_CAPTURED, clock};
 use crate::shared::sites::{Call, Place, Site};
 use trace_format::sites::SiteKind;
 
-/// The room for a text, in words.
+/// The greatest length of a record's text, in words of eight bytes.
 const WORDS: usize = MAX_CAPTURED / 8;
 
 /// Makes the site by which the filter switches the lock records of a module. It is never in the table for readers:
@@ -39,7 +39,7 @@ pub(crate) fn record_lock(switch: &'static Site, what: fmt::Arguments<'_>) -> bo
     true
 }
 
-/// A text on its way into words.
+/// A text that is being packed into words, eight bytes in each.
 struct Text {
     words: [u64; WORDS],
     bytes: usize,

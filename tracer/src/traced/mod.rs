@@ -14,7 +14,7 @@
 //! | `owner`, `guest` | this copy's interface for other copies of the library, and how it joins another one |
 //! | `startup` | the start of a run |
 //! | `fork` | a forked child, which becomes a run of its own |
-//! | `own_ring` | the place where a thread keeps its ring, and how it gives it up |
+//! | `own_ring` | the variables in which a thread keeps its ring, and how it gives the ring up |
 //! | `exit` | the end of the process |
 //! | `panic` | a panic: its record, whether it ends the process, the snapshot of flight recorders |
 //! | `signals` | a signal that ends the process, on request |

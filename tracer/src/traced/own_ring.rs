@@ -1,4 +1,4 @@
-//! The calling thread's ring: the place where it is kept, and how it is given up.
+//! The calling thread's ring: the variables in which it is kept, and how the thread gives it up.
 //!
 //! Runs on traced threads.
 #![allow(unsafe_code, reason = "the thread's pointer to its ring; each use argued")]
@@ -18,11 +18,11 @@ lasting_thread_local! {
     pub(super) static CURRENT: near *const Producer;
 }
 lasting_thread_local! {
-    /// The ring that the producer belongs to, or null.
+    /// The ring of the calling thread's producer, or null.
     pub(super) static RING: *const ThreadRing;
 }
 
-/// Gives up this thread's ring, if it has one, for the given reason. Its contents will be written.
+/// Gives up this thread's ring, if it has one, for the given reason. The flusher will write the ring's contents.
 pub(crate) fn leave(_: &Excluded, reason: EndReason) {
     let producer = CURRENT.replace(ptr::null());
     let ring = RING.replace(ptr::null());

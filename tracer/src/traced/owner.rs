@@ -73,8 +73,8 @@ pub(super) fn interface() -> &'static Interface {
 
 /// The guests that have joined and are loaded.
 static GUESTS: Mutex<Vec<&'static Guest>> = Mutex::new(Vec::new());
-/// The number of threads that are calling a function of a guest. It is raised under the lock of the guests; so a
-/// thread that has taken a guest off the list under that lock, and sees 0, knows that none of its functions runs.
+/// The number of threads that are calling a function of a guest. It is raised under the lock of [`GUESTS`]; so a thread
+/// that has taken a guest off the list under that lock, and sees 0, knows that none of the guest's functions runs.
 static CALLING: AtomicU32 = AtomicU32::new(0);
 /// The longest time that the unloading of a guest is held up while one of its functions runs: that function itself
 /// may be the one that unloads it.
@@ -140,7 +140,7 @@ extern "C" fn forget(guest: &'static Guest) {
     }
 }
 
-/// Calls `call` with each guest, not under the lock: in the call, a guest may take the lock.
+/// Calls `call` with each guest, without holding the lock of [`GUESTS`]: in the call, a guest may take the lock.
 fn each_guest(mut call: impl FnMut(&Guest)) {
     let all = GUESTS.lock().clone();
     for guest in all {
@@ -163,7 +163,7 @@ fn notify_guests() {
     each_guest(|guest| unsafe { (guest.switched)(&raw const terms) });
 }
 
-/// Returns the names of a symbol in all copies: some know those of C++.
+/// Returns the names that any of the copies knows for a symbol: only some copies know the names of functions in C++.
 fn names_of(symbol: &[u8]) -> Vec<String> {
     let mut names = stack::names_of(symbol);
     let to = (&raw mut names).cast();
@@ -223,7 +223,8 @@ impl fmt::Display for GuestMessage {
 }
 
 unsafe extern "C" fn write(sink: *mut c_void, text: *const u8, size: usize) -> bool {
-    // SAFETY: the value that `GuestMessage` has passed, whose lifetime does not matter here, and a text, by the interface.
+    // SAFETY: the value that `GuestMessage` has passed, whose lifetime does not matter here, and a text, by the
+    // interface.
     let (f, text) = unsafe {
         let text = from_utf8_unchecked(slice::from_raw_parts(text, size));
         (&mut *sink.cast::<fmt::Formatter<'_>>(), text)

@@ -19,12 +19,12 @@ use crate::stack::Registers;
 use crate::sys;
 use crate::user::config::FullPolicy;
 
-/// The time that a panic waits for its snapshot. If the panic ends the process, giving up loses nothing, because
-/// recovery finds the rings.
+/// The longest time that a panicking thread waits for the snapshot of flight recorders. If the panic ends the process,
+/// giving up loses nothing, because recovery finds the rings.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// Adds the tracer's part to the program's panic hook, once. A hook that is set later and does not call the former
-/// one removes it.
+/// Adds the tracer's part to the program's panic hook, once. A hook that is set later and does not call the former hook
+/// removes the tracer's part.
 pub(crate) fn arm() {
     // No `Once`: if a signal handler jumps out of this, the next caller has to do it, and must not wait. It is
     // harmless if two threads do it at once; that happens only after a decision was taken over.
@@ -38,7 +38,8 @@ pub(crate) fn arm() {
     }
 }
 
-/// Records the panic, calls `before`, the program's own hook, and notes that the hook runs: it may end the process.
+/// Records the panic, calls `before`, the program's own hook, and notes that this hook runs: the panic may end the
+/// process.
 #[inline(never)]
 fn on_panic(info: &PanicHookInfo<'_>, before: &dyn Fn(&PanicHookInfo<'_>)) {
     let owner = copies::joined();
@@ -61,7 +62,7 @@ fn on_panic(info: &PanicHookInfo<'_>, before: &dyn Fn(&PanicHookInfo<'_>)) {
     }
 }
 
-/// Notes that the calling thread panics: it may end the process.
+/// Notes that the calling thread panics, which may end the process.
 pub(super) fn begins() {
     if let Some(run) = process::running() {
         run.panics().begin(sys::thread_id());
@@ -83,7 +84,7 @@ pub(super) fn unwinds() {
     }
 }
 
-/// Records the panic's message, its place, and the call stack from `from`.
+/// Records the panic's message, its position in the source, and the call stack from `from`.
 fn record_panic(info: &PanicHookInfo<'_>, from: Registers) {
     let text = info.payload();
     let text = text.downcast_ref::<&str>().copied().or_else(|| Some(text.downcast_ref::<String>()?.as_str()));
@@ -108,11 +109,11 @@ fn can_unwind(info: &PanicHookInfo<'_>) -> bool {
     cfg!(panic = "unwind") && printed.found < printed.text.len()
 }
 
-/// A search for a text in the output of a formatter, without memory for it, because the panic may be one of the
+/// A search for a text in the output of a formatter, without memory for the output, because the panic may be one of the
 /// allocator. The text's first byte does not occur again in it.
 struct Find {
     text: &'static [u8],
-    /// The number of the text's bytes that were matched last.
+    /// The number of the text's first bytes with which the output ends so far.
     found: usize,
 }
 

@@ -22,13 +22,13 @@ use crate::sys;
 use crate::user::config;
 use crate::words::exclusion::{self, Excluded};
 
-/// The room on the stack, in bytes, that a thread takes to get its ring and make a short record there. If a signal
-/// stack has less, the record is counted as lost.
+/// The room on the stack, in bytes, that a thread takes to get its ring and make a short record there. If there is
+/// less, as on a small stack for signal handlers, the record is counted as lost.
 const RING_STACK_BYTES: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
 
 thread_local! {
-    /// The id of the run that counts this thread's records without a ring, or 0 if there was no run, and
-    /// the number of them that no file reports yet.
+    /// The id of the run that counts this thread's records without a ring, or 0 if there was no run, and the number of
+    /// such records that no file reports yet.
     static LOST: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn is_inside() -> bool {
     exclusion::is_marked(here) || (!producer.is_null() && unsafe { &*producer }.is_inside(here))
 }
 
-/// Writes a message of a `site` (0: of none). Only called if tracing is not off.
+/// Writes a message of the site with the number `site`, or of none if that is 0. Only called if tracing is not off.
 #[inline(never)]
 pub(crate) fn trace(site: u32, args: fmt::Arguments<'_>) {
     let ticks = clock::now();
@@ -58,7 +58,7 @@ pub(crate) fn trace(site: u32, args: fmt::Arguments<'_>) {
     trace_at(ticks, site, args);
 }
 
-/// Writes a message of a `site` (0: of none) whose call was at `ticks`.
+/// Writes a message of the site with the number `site`, or of none if that is 0, whose call was at `ticks`.
 #[inline(always)]
 pub(crate) fn trace_at(ticks: Ticks, site: u32, args: fmt::Arguments<'_>) {
     let producer = CURRENT.get();
@@ -79,7 +79,8 @@ pub(crate) fn trace_at(ticks: Ticks, site: u32, args: fmt::Arguments<'_>) {
     });
 }
 
-/// Writes a message as [`Producer::record`] does, in a function of its own: the first record of a thread may take longer.
+/// Writes a message as [`Producer::record`] does, in a function of its own: the first record of a thread may take
+/// longer.
 #[cold]
 #[inline(never)]
 fn record_in_new_ring(producer: &Producer, ticks: Ticks, site: u32, args: fmt::Arguments<'_>) -> Outcome {
@@ -130,8 +131,8 @@ fn first_words(ticks: Ticks, producer: *const Producer, word: u64, payload: &[u6
     });
 }
 
-/// Writes a record of words into the thread's ring. The error is the producer found (or null), if there is no ring
-/// that goes on.
+/// Writes a record of words into the thread's ring. If the thread has no ring, or one that takes no more records, the
+/// error is the producer that was found, or null.
 #[inline(always)]
 fn words_in_ring(ticks: Ticks, word: u64, payload: &[u64]) -> Result<(), *const Producer> {
     let producer = CURRENT.get();
@@ -146,7 +147,7 @@ fn words_in_ring(ticks: Ticks, word: u64, payload: &[u64]) -> Result<(), *const 
 }
 
 /// Notes that the thread has waited for the list of modules since `start`, in nanoseconds of the monotonic clock, and
-/// the ticks `begin`, if it has a ring. Not inside of a record.
+/// the ticks `begin`, if the thread has a ring. Not called inside of a record.
 pub(super) fn note_wait_for_modules(start: u64, begin: Ticks) {
     // SAFETY: as in `trace_at`.
     if let Some(producer) = unsafe { CURRENT.get().as_ref() }.filter(|producer| producer.is_usable()) {
@@ -178,8 +179,8 @@ fn first_producer(ticks: Ticks, found: *const Producer) -> Option<(&'static Prod
     attach(ticks, found)
 }
 
-/// Returns the ticks of the last record of the thread, if it has a ring: inside of another record, of the records
-/// made there.
+/// Returns the ticks of the thread's last record, if the thread has a ring. Inside of a record, only records that were
+/// made inside of it count.
 pub(crate) fn last_ticks() -> Option<Ticks> {
     let producer = CURRENT.get();
     if producer.is_null() {
@@ -204,7 +205,7 @@ pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> b
 #[cold]
 #[inline(never)]
 fn capture_for_owner<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {
-    /// The size of most arguments is smaller; more room takes more time.
+    /// The most bytes that the arguments of most calls take; more room takes more time.
     const TYPICAL_MAX_BYTES: usize = 128;
     match copies::joined() {
         None => false,

@@ -26,7 +26,7 @@ use crate::shared::sites::{FORMATTED, Site};
 pub struct Scope {
     /// Word 0 of the record of leaving; 0 if tracing was off. [`IN_PANIC`] may be set in it.
     leave: u64,
-    /// The thread's own.
+    /// Makes the guard stay on its thread: it is not `Send`.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn wants_call_sites() -> bool {
     CALL_SITES.load(Ordering::Relaxed)
 }
 
-/// Records that a function is entered; returns [`Scope::leave`].
+/// Records that a function is entered; returns the word for [`Scope::leave`].
 #[inline(never)]
 fn enter(address: u64) -> u64 {
     let ticks = clock::now();
@@ -129,13 +129,14 @@ fn unwinding(word: u64) -> u64 {
 }
 
 impl Site {
-    /// Records that the site is entered, at the clock's reading. Only called if the site is on.
+    /// Records that the scope of this site is entered, now. Only called if the site is on.
     #[inline(always)]
     pub fn enter(&'static self) -> Scope {
         Scope { leave: enter_site(self).0, _not_send: PhantomData }
     }
 
-    /// Records that the site is entered; also returns the ticks of that, for the values that go with it.
+    /// Records that the scope of this site is entered; also returns the ticks of that record, for the values that go
+    /// with it.
     #[inline(always)]
     pub fn enter_with(&'static self) -> (Scope, Ticks) {
         let (leave, ticks) = enter_site(self);
@@ -175,13 +176,13 @@ pub struct AsyncCall {
 }
 
 impl AsyncCall {
-    /// Makes the call of the function that contains the site.
+    /// Makes the span of a call of the function that contains the site.
     #[must_use]
     pub fn new(site: &'static Site) -> AsyncCall {
         AsyncCall { site, id: 0, is_entered: false, is_over: false }
     }
 
-    /// Enters the span, if its site is on; then calls `values` with the ticks of that.
+    /// Enters the span, if its site is on; then calls `values` with the ticks of the entering.
     pub fn begin(&mut self, values: impl FnOnce(Ticks)) {
         if self.site.is_on(self.site.word()) {
             values(self.enter());

@@ -1,7 +1,7 @@
 //! A signal that ends the process: this records its name and the call stack of its thread, and notes it in the life
 //! file.
 //!
-//! Runs in a signal handler, which no other signal interrupts.
+//! The records are made in a signal handler, which no other signal interrupts.
 
 use super::stack_record::record_interrupted_stack;
 use super::{decision, record};
@@ -11,7 +11,7 @@ use crate::shared::process;
 use crate::stack::Registers;
 use crate::sys::{self, FatalSignal, SignalCallbacks};
 
-/// Catches the signals from now on, if the process traces.
+/// Catches signals that end the process from now on, if the process traces.
 pub(crate) fn catch_and_flush() {
     if decision::is_on() {
         match copies::joined() {

@@ -14,8 +14,8 @@ use crate::shared::process;
 use crate::shared::sites::{Captured, FORMATTED, KINDS, NEW, OFF, Site};
 use crate::words::exclusion;
 
-/// See [`Site::record`]. All calls with arguments of the same types share this code: it would be half of the bytes of
-/// a call, and the call of it costs a cycle.
+/// Acts as [`Site::record`], for arguments that can be copied. All calls of `trace!` with arguments of the same types
+/// share this code: inlined, it would be half of the bytes of a call of `trace!`, and calling it costs a cycle.
 #[inline(never)]
 fn record_now<A: Arguments>(word: u64, arguments: &A) -> bool {
     let ticks = match (word >> 32) as u32 ^ (A::SIGNATURE & !KINDS) {
@@ -35,7 +35,8 @@ impl Site {
         self.word.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the site is on, so that its arguments have to be recorded.
+    /// Returns whether the site is on, so that its arguments have to be recorded. `word` is the result of
+    /// [`word`](Site::word).
     #[inline(always)]
     #[must_use]
     pub fn is_on(&'static self, word: u64) -> bool {
@@ -80,7 +81,7 @@ impl Site {
         }
     }
 
-    /// Formats the message, and asks for an entry with these types of arguments.
+    /// Formats the message, and asks for an entry in the table for readers with the types of these arguments.
     #[cold]
     #[inline(never)]
     fn format_once<A: Arguments>(&'static self, message: fmt::Arguments<'_>) {

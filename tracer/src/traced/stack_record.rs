@@ -38,9 +38,9 @@ pub(super) fn record_interrupted_stack(from: Registers) {
 /// The number of frames of a call site: the function that was entered, and its caller.
 const CALL_SITE: usize = 2;
 
-/// Records the call site of the function that has just been entered at `ticks`: its own place and that of the call,
-/// as a call stack that is cut off. The caller is the tracer's function that the entered function has called to
-/// record its entry; it must not be inlined. Nothing is recorded if the walk does not go that far.
+/// Records the call site of the function that has just been entered at `ticks`: an address in it and that of the call,
+/// as a call stack that is cut off. The caller is the tracer's function that the entered function has called to record
+/// its entry; it must not be inlined. Nothing is recorded if the walk does not go that far.
 #[cold]
 #[inline(never)]
 pub(super) fn record_call_site(ticks: Ticks) {
@@ -67,7 +67,8 @@ fn write_call_site(ticks: Ticks, frames: [u64; CALL_SITE]) {
     record::words(ticks_of_call_site(ticks), stack_word(Flags::NONE, size_of_val(&frames)), &frames);
 }
 
-/// Returns the ticks for a call site. A thread's first record may have later ticks than its call.
+/// Returns the ticks for the record of a call site: those of the thread's last record if they are later than `ticks`,
+/// as they may be if it was the thread's first record.
 fn ticks_of_call_site(ticks: Ticks) -> Ticks {
     record::last_ticks().map_or(ticks, |last| last.max(ticks))
 }

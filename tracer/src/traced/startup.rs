@@ -1,7 +1,7 @@
 //! The start of a run: its flusher thread, and the hooks of thread exit, process exit and panics.
 //!
-//! Runs on the thread that has decided, and on the flusher thread: if the latter may begin much later, the run is
-//! published before it.
+//! Runs on the thread that has decided, and on the flusher thread. If the flusher thread may begin much later, the
+//! thread that has decided publishes the run.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,8 +18,8 @@ use crate::user::config::Config;
 use crate::user::relay;
 use crate::words::switch::Attempt;
 
-/// Starts a run: makes it, and the flusher thread that publishes it and so ends the decision; ends the decision with
-/// no if that thread cannot be made.
+/// Starts a run: makes it, and the flusher thread that publishes it and so ends the decision; if that thread cannot be
+/// made, ends the decision with the answer no.
 pub(super) fn start(attempt: Attempt, config: Config, root: Option<u32>) {
     // Measured before, because it takes time.
     let shortest = hooks::shortest(&config);
@@ -60,8 +60,8 @@ fn start_flusher(
     sys::spawn_hidden(Box::new(move || flusher::run(run, publish)))
 }
 
-/// The message from the thread that starts a run to its flusher, if the former publishes the run itself: see
-/// [`sys::THREADS_BEGIN_LATE`].
+/// The states of a word by which the thread that starts a run lets its flusher begin, if it publishes the run itself:
+/// see [`sys::THREADS_BEGIN_LATE`].
 ///
 /// ```text
 /// UNDECIDED ──Release──► WANTED or UNWANTED, for ever

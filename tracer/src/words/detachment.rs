@@ -1,5 +1,5 @@
-//! The parting of a thread and the flusher from a ring: the second of the two may free it, and only the flusher may
-//! lend it again, once its thread has released it.
+//! When a ring's thread and the flusher stop using the ring: the second of the two may free it, and only the flusher
+//! may lend it to another thread, once its thread has stopped using it.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,13 +22,13 @@ const FLUSHER_DETACHED: u32 = 2;
 /// ```
 ///
 /// Leaving is `AcqRel`: the one that frees the ring sees all that the other has done to it. After leaving, neither
-/// touches the ring again. So, before it lends the ring again, the flusher waits for `THREAD_DETACHED`, not for the word
-/// in the ring that says that its thread has ended.
+/// touches the ring again. So, before it lends the ring again, the flusher waits for `THREAD_DETACHED`, not for the
+/// word in the ring that says that its thread has ended.
 #[derive(Debug)]
 pub(crate) struct Detachment(AtomicU32);
 
 impl Detachment {
-    /// Makes the word of a ring that both use.
+    /// Makes the word of a ring that its thread and the flusher both use.
     pub(crate) fn new() -> Detachment {
         Detachment(AtomicU32::new(0))
     }
@@ -52,7 +52,7 @@ impl Detachment {
         self.0.load(Ordering::Acquire) & THREAD_DETACHED != 0
     }
 
-    /// Makes the ring ready to be lent again. For the flusher, after the last thread has left.
+    /// Makes the ring ready to be lent to another thread. For the flusher, after the previous thread has left the ring.
     pub(crate) fn renew(&self) {
         // Relaxed: the ring goes to the next thread through the pool.
         self.0.store(0, Ordering::Relaxed);

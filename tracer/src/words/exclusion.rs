@@ -7,23 +7,25 @@ use std::ptr;
 use crate::sys;
 
 sys::lasting_thread_local! {
-    /// The end of the stack of the call that has put this thread inside the tracer's own cold code, or null. The
-    /// thread's records are discarded meanwhile. A call further out in the stack proves that the marked one was left
-    /// by `longjmp`, as with a producer's frame. [`NEVER_LEFT`] in the tracer's own threads.
+    /// The address at which the stack ended in the call that marked this thread as inside the tracer's own cold code;
+    /// null if the thread is not marked, [`NEVER_LEFT`] in the tracer's own threads. The records of a marked thread are
+    /// discarded. The mark no longer counts in a frame that is further out than the marked call: then `longjmp` has
+    /// left that call.
     static EXCLUDED: *const ();
 }
 
-/// The mark that lies further out than any frame.
+/// The mark of the tracer's own threads: an address that lies further out than any frame, so that the mark always
+/// counts.
 const NEVER_LEFT: usize = usize::MAX;
 
-/// A mark of the calling thread as inside the tracer's own code, until it is dropped.
+/// A guard: as long as it exists, the calling thread is marked as inside the tracer's own code.
 pub(crate) struct Excluded(());
 
 impl Excluded {
-    /// Marks the calling thread. Returns `None` if it is marked already, without making a mark: dropping one unmarks
-    /// the thread.
+    /// Marks the calling thread. Returns `None` if it is marked already: a second guard would unmark the thread when it
+    /// is dropped, too early.
     ///
-    /// Inlined, so that the mark is the caller's frame, and all its calls are deeper.
+    /// Inlined, so that the mark is the end of the caller's frame, and the frames of all its calls are deeper.
     #[inline(always)]
     pub(crate) fn enter() -> Option<Excluded> {
         let here = sys::stack_pointer();
@@ -34,7 +36,8 @@ impl Excluded {
         Some(Excluded(()))
     }
 
-    /// Marks the calling thread, which is the tracer's own, for good.
+    /// Marks the calling thread, which is one of the tracer's own, for its whole life: the mark counts in each of its
+    /// frames.
     pub(crate) fn mark_permanently() -> Excluded {
         EXCLUDED.set(ptr::without_provenance(NEVER_LEFT));
         Excluded(())
@@ -48,16 +51,16 @@ impl Drop for Excluded {
 }
 
 sys::lasting_thread_local! {
-    /// The end of the stack of the call that has put this thread inside of [`once`], or null. It is checked like the
-    /// mark above.
+    /// The address at which the stack ended in the call of [`once`] that this thread is inside of; null if there is
+    /// none. Like [`EXCLUDED`], it does not count in a frame that is further out.
     static HELPING: *const ();
 }
 
-/// Runs `help`, which a hook of a compiler needs for its record. Returns `None` if the thread is inside of such a
-/// call already.
+/// Runs `help`, work that a compiler's hook needs for its record, and returns the result. Returns `None` if the thread
+/// is already inside a call of this function.
 ///
-/// `help` may call functions of the C library, which a program may have replaced by its own, with hooks: these would
-/// need the same help, without end.
+/// `help` may call functions of the C library, which a program may have replaced by its own, with hooks: those hooks
+/// would need the same work, without end.
 #[inline(always)]
 pub(crate) fn once<T>(help: impl FnOnce() -> T) -> Option<T> {
     let (here, helped) = (sys::stack_pointer(), HELPING.get().addr());
@@ -70,7 +73,8 @@ pub(crate) fn once<T>(help: impl FnOnce() -> T) -> Option<T> {
     Some(result)
 }
 
-/// Returns whether the calling thread is inside the tracer's own code, seen from a frame that ends at `here`.
+/// Returns whether the calling thread is marked as inside the tracer's own code. `here` is the address at which the
+/// stack of the caller's frame ends.
 pub(crate) fn is_marked(here: usize) -> bool {
     let frame = EXCLUDED.get().addr();
     frame != 0 && !sys::is_deeper(frame, here)
@@ -82,7 +86,8 @@ pub(crate) fn is_excluded() -> bool {
     is_marked(sys::stack_pointer())
 }
 
-/// Returns whether the calling thread is the tracer's own: records of the host's allocator there are not the host's.
+/// Returns whether the calling thread is one of the tracer's own. Records that the host's allocator makes on such a
+/// thread do not belong to the host.
 pub(crate) fn is_tracer_thread() -> bool {
     EXCLUDED.get().addr() == NEVER_LEFT
 }

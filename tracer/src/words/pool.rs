@@ -15,9 +15,9 @@ use loom::sync::atomic::{AtomicPtr, Ordering};
 ///   null ────────────────────────────────► a T ────────────────────────────────────► null
 /// ```
 ///
-/// Release and Acquire: a thread that takes a thing sees all that was done to it before it was put there. A thing
-/// that is taken, given back and put again may be taken by a thread that has seen it there the first time: that is
-/// harmless, because it is there (no node points to another).
+/// Release and Acquire: a thread that takes a reference sees all that was done to its target before the reference was
+/// put. If a reference is taken and put again between a thread's load and its compare-exchange, the thread still takes
+/// it. That is harmless: the reference is in the pool, and no entry points to another one.
 #[derive(Debug)]
 pub(crate) struct ReadyPool<T: 'static, const N: usize>([AtomicPtr<T>; N]);
 
@@ -26,7 +26,7 @@ impl<T, const N: usize> ReadyPool<T, N> {
         ReadyPool(std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())))
     }
 
-    /// Takes a reference, if there is one; also returns the number of those left. Async-signal-safe.
+    /// Takes a reference, if there is one; also returns how many are left in the pool. Async-signal-safe.
     pub(crate) fn take(&self) -> Option<(&'static T, usize)> {
         let mut taken = None;
         let mut left = 0;

@@ -43,7 +43,7 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct SwitchWord {
     word: AtomicU64,
-    /// The last attempt number given.
+    /// The number of the next attempt, of which the bits of [`ATTEMPT`] are used.
     attempts: AtomicU32,
 }
 
@@ -54,43 +54,44 @@ const ON: u64 = 3;
 const PAUSED: u64 = ON | QUIET;
 /// The bits that hold UNDECIDED, DECIDING, OFF or ON.
 const STATE: u64 = 3;
-/// The bit of the states in which a call may return at once.
+/// The bit that is set in the states in which a call of `trace` may return at once: OFF and PAUSED.
 const QUIET: u64 = 1 << 31;
 /// The bit that makes DECIDING mean SETTLING.
 const SETTLING: u64 = 4;
-/// The lowest bit of the attempt number; the process id has the upper half.
+/// The position of the lowest bit of the attempt number; the process id has the upper half of the word.
 const ATTEMPT_SHIFT: u32 = 3;
 const PID_SHIFT: u32 = 32;
 const ATTEMPT: u64 = (1 << (PID_SHIFT - 1 - ATTEMPT_SHIFT)) - 1;
 
-/// A decision in progress, identified by the word's value during it.
+/// An attempt to decide whether the process traces, identified by the value that [`SwitchWord`] has during it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt(u64);
 
-/// The meaning of the word for a process.
+/// The state of tracing in a process, as [`SwitchWord`] shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TracingState {
     /// No thread of this process has decided.
     Undecided,
-    /// A thread of this process decides, or has jumped out of deciding.
+    /// A thread of this process is deciding, or a jump (`longjmp`) has taken it out of the decision.
     Deciding,
     /// The decision is made, and the flusher thread is about to publish it.
     Settling,
     /// The process does not trace.
     Off,
-    /// The process traces, or the one that it was forked from did.
+    /// The process traces; or it was forked from a process that did, and has not decided for itself.
     On,
-    /// The process has a run, and records nothing now; or the process that it was forked from did so.
+    /// The process has a run, but records nothing now; or it was forked from such a process, and has not decided for
+    /// itself.
     Paused,
 }
 
-/// A value of the word at an earlier time.
+/// A value that the word had when it was loaded. The word may have changed since then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen(u64);
 
 impl Seen {
-    /// Returns the meaning of the word for this process, whose id `pid` returns; `pid` is called only if the id
-    /// matters.
+    /// Returns the state that this value means for the calling process. `pid` returns the process's id; it is called
+    /// only if the id matters.
     pub(crate) fn stand(self, pid: impl FnOnce() -> u32) -> TracingState {
         match self.0 & STATE {
             state if state == OFF & STATE => TracingState::Off,
@@ -122,7 +123,8 @@ impl SwitchWord {
         SwitchWord { word: AtomicU64::new(UNDECIDED), attempts: AtomicU32::new(0) }
     }
 
-    /// Returns whether a call may return at once. This is one relaxed load.
+    /// Returns whether a call of `trace` may return at once: the process does not trace, or is paused. This is one
+    /// relaxed load.
     #[inline(always)]
     pub(crate) fn is_off(&self) -> bool {
         self.word.load(Ordering::Relaxed) & QUIET != 0
@@ -139,7 +141,8 @@ impl SwitchWord {
         self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Begins a decision of process `pid`, or takes one over, if the word still has the value that was seen.
+    /// Begins a decision of process `pid`, or takes one over. Returns `None` if the word no longer has the value
+    /// `seen`.
     pub(crate) fn begin(&self, seen: Seen, pid: u32) -> Option<Attempt> {
         // Relaxed: numbers only have to differ. They repeat after a quarter of a billion decisions.
         let number = u64::from(self.attempts.fetch_add(1, Ordering::Relaxed)) & ATTEMPT;
@@ -147,8 +150,8 @@ impl SwitchWord {
         self.step(seen.0, deciding).then_some(Attempt(deciding))
     }
 
-    /// Shows that the decider, which has to wait, lives: the attempt gets another number. Returns false if another
-    /// thread has taken the decision over.
+    /// Gives the attempt another number, which shows other threads that the decider, which has to wait, still lives.
+    /// Returns false if another thread has taken the decision over.
     pub(crate) fn renew(&self, attempt: &mut Attempt) -> bool {
         let renewed = self.begin(Seen(attempt.0), (attempt.0 >> PID_SHIFT) as u32);
         renewed.map(|renewed| *attempt = renewed).is_some()
@@ -166,30 +169,30 @@ impl SwitchWord {
         self.step(attempt.0, if paused { PAUSED } else { ON })
     }
 
-    /// Notes that a flusher thread exists for this attempt, so that it can no longer be taken over. Returns false if
-    /// it was taken over. For the decider that has made the thread, and for the thread itself; the first of them does
-    /// it.
+    /// Notes that a flusher thread exists for this attempt, so that no other thread can take the decision over any
+    /// more. Returns false if one has done so before. Both the decider that has started the flusher thread and that
+    /// thread call this; the first call changes the word.
     pub(crate) fn hand_over(&self, attempt: Attempt) -> bool {
         self.step(attempt.0, attempt.0 | SETTLING) || self.see() == Seen(attempt.0 | SETTLING)
     }
 
-    /// Notes that the run of an attempt that was handed over is published, and whether it begins paused. For its
-    /// flusher thread.
+    /// Notes that the flusher thread of an attempt that was handed over has published its run, which begins paused if
+    /// `paused` is true. For that flusher thread. Returns false if the word has changed.
     pub(crate) fn settle(&self, attempt: Attempt, paused: bool) -> bool {
         self.step(attempt.0 | SETTLING, if paused { PAUSED } else { ON })
     }
 
-    /// Pauses tracing. Returns false if it was not on.
+    /// Pauses tracing. Returns false if tracing was not on.
     pub(crate) fn pause(&self) -> bool {
         self.step(ON, PAUSED)
     }
 
-    /// Resumes tracing. Returns false if it was not paused.
+    /// Resumes tracing. Returns false if tracing was not paused.
     pub(crate) fn go_on(&self) -> bool {
         self.step(PAUSED, ON)
     }
 
-    /// Ends tracing. Returns false if it was not on.
+    /// Ends tracing. Returns false if tracing was neither on nor paused.
     pub(crate) fn shut_down(&self) -> bool {
         self.step(ON, OFF) || self.step(PAUSED, OFF)
     }

@@ -1,5 +1,5 @@
-//! Waking the flusher, and a thread that waits for it: one word, async-signal-safe, at most one system call
-//! per wake-up.
+//! Waking the flusher, or a thread that waits for the flusher: one word, async-signal-safe, at most one system call per
+//! wake-up.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -11,7 +11,8 @@ use loom::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(not(loom))]
 use crate::sys::{wait_word, wake_word};
 
-/// Sleeps until the word changes: the model checker's time does not pass, unless it is less than a second.
+/// Sleeps until the word changes. In the model checker no time passes: a timeout of less than a second ends at once,
+/// and a longer one never.
 #[cfg(loom)]
 fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     while timeout >= Duration::from_secs(1) && word.load(Ordering::Relaxed) == expected {
@@ -22,11 +23,11 @@ fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
 #[cfg(loom)]
 fn wake_word(_word: &AtomicU32, _count: i32) {}
 
-/// The sleeper is awake.
+/// The state of [`Wake`] in which the sleeper is awake.
 const AWAKE: u32 = 0;
-/// The sleeper sleeps, or is about to.
+/// The state of [`Wake`] in which the sleeper sleeps, or is about to.
 const ASLEEP: u32 = 2;
-/// The sleeper was woken, or must not fall asleep.
+/// The state of [`Wake`] in which the sleeper was woken, or must not fall asleep.
 const WOKEN: u32 = 1;
 
 /// A flag on which one thread can sleep until another sets it.
@@ -43,8 +44,8 @@ const WOKEN: u32 = 1;
 ///         wake() (swap, Release; no system call)
 /// ```
 ///
-/// A wake of a thread that does not sleep is one swap, and one of a woken thread is a load. `wake` stores with `Release`,
-/// so the actions before it are visible after `sleep`.
+/// `wake` makes no system call if the thread does not sleep, and stores nothing if the flag is set already. It stores
+/// with `Release`, so the actions before it are visible after `sleep`.
 ///
 /// A signal handler of the sleeper may sleep on the same flag: then the outer sleep ends, too.
 #[derive(Debug, Default)]
@@ -60,7 +61,8 @@ impl Wake {
         }
     }
 
-    /// Sleeps until woken, at most `timeout`. If it is zero, forgets earlier wakes.
+    /// Sleeps until another thread calls [`wake`](Wake::wake), at most for `timeout`. A timeout of zero only clears the
+    /// flag.
     pub(crate) fn sleep(&self, timeout: Duration) {
         // If a waker comes between the two swaps of a sleeper that was woken before, its system call finds no sleeper.
         if !timeout.is_zero() && self.0.swap(ASLEEP, Ordering::Acquire) != WOKEN {

@@ -1,8 +1,8 @@
-//! The symbol `syscall`, which records the locks of programs that cannot be changed: `std`, `parking_lot` and others
-//! sleep and wake by `syscall(SYS_futex, ..)` of the C library. Only with the feature `futex`.
+//! The function `syscall`, which takes the place of the C library's, and records the locks of programs that cannot be
+//! changed: `std`, `parking_lot` and others sleep and wake by `syscall(SYS_futex, ..)`. Only with the feature `futex`.
 //!
-//! Runs on any thread, when it goes to sleep for a lock, or wakes others. All other system calls go to the system as
-//! the C library would pass them on.
+//! Runs on any thread that goes to sleep for a lock, or wakes others. All other system calls go to the system as the C
+//! library would pass them on.
 
 use std::arch::{asm, naked_asm};
 use std::ffi::{c_int, c_long};
@@ -11,14 +11,14 @@ use std::time::Instant;
 use tracer::__foreign::{self as foreign, LockRecord};
 use tracer::__macro_support::{Registers, record_stack_of_message};
 
-/// Makes a system call, as the C library's function does, and records those for futexes.
+/// Makes a system call, as the C library's function does, and records the calls for futexes.
 ///
 /// It has no frame of its own, because a call like `clone` may return twice.
 ///
 /// Six more arguments may follow the number, as in the C library's declaration.
 ///
 /// # Safety
-/// As for that function: the arguments fit the system call.
+/// As for the C library's function: the arguments fit the system call.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
 
 /// The purpose of a call for a futex, if it is recorded.
 enum FutexOperation {
-    /// The thread sleeps while the word has a value.
+    /// The thread sleeps as long as the word of the futex has the expected value.
     Wait,
     /// At most this many threads are woken.
     Wake(u32),
@@ -97,7 +97,7 @@ extern "C" fn futex(
     if (-4095..0).contains(&result) { failed(result) } else { result }
 }
 
-/// Makes a call, and records it.
+/// Makes the system call `call` for the futex at `address`, and records it.
 #[cold]
 fn recorded(used: &FutexOperation, address: usize, call: impl FnOnce() -> c_long) -> c_long {
     let (before, word) = (errno(), address as u64);

@@ -10,7 +10,8 @@
 //!
 //! The hooks of rustc are those of the pass of ThreadSanitizer, with options that put nothing else into functions: no
 //! access to memory, no atomics. They call no function of ThreadSanitizer, which is not linked. A program that is
-//! compiled for the real one (`-fsanitize=thread`) has its functions in the executable, which take precedence.
+//! compiled for the real ThreadSanitizer (`-fsanitize=thread`) has the hooks of that one in the executable, which take
+//! precedence.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,19 +19,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cpp_demangle::DemangleOptions;
 use tracer::__foreign as foreign;
 
-/// Whether this code may be used. The loader calls functions of the program while it relocates (those that choose an
-/// implementation: `ifunc`, `target_clones`), and before its end this code has no thread-locals and finds no symbols.
-/// So each hook reads this first, which lies at a fixed distance from the code.
+/// Whether the loader has relocated this code, so that it may be used. The loader calls functions of the program while
+/// it relocates (those that choose an implementation: `ifunc`, `target_clones`), and until it has ended that, this code
+/// has no thread-locals and finds no symbols. So each hook reads this variable first, which lies at a fixed distance
+/// from the code.
 static IS_LOADED: AtomicBool = AtomicBool::new(cfg!(not(target_os = "linux")));
 
-/// Calls `record` if a hook may go on.
+/// Calls `record` if a hook may record.
 #[inline(always)]
 fn if_loaded(record: impl FnOnce()) {
     if IS_LOADED.load(Ordering::Relaxed) { record() } else { if_relocated(record) }
 }
 
-/// Calls `record` if the loader has relocated all objects. This is a function of its own, which ends the hook: if a hook
-/// went on after such a call, it would save its arguments for that each time, which costs 7 of 23 ns.
+/// Calls `record` if the loader has relocated all objects. This is a function of its own, which a hook calls last: if a
+/// hook went on after such a call, it would save its arguments for that each time, which costs 7 of 23 ns.
 #[cold]
 #[inline(never)]
 fn if_relocated(record: impl FnOnce()) {
@@ -57,14 +59,15 @@ extern "C" fn on_load() {
     IS_LOADED.store(true, Ordering::Relaxed);
 }
 
-/// Returns whether the C library is initialized: the loader relocates all objects before that. A library may be
-/// initialized after others, whose constructors have hooks, too.
+/// Returns whether the C library is initialized: the loader relocates all objects before that. This is needed because
+/// other libraries may be initialized before this one, and their constructors have hooks, too.
 #[cfg(target_os = "linux")]
 #[cold]
 #[inline(never)]
 fn is_relocated() -> bool {
     unsafe extern "C" {
-        /// The program's name, as called. Before, the C library of GNU has an empty one here, and others null.
+        /// The program's name, as called. Before the C library is initialized, this is an empty text in that of GNU,
+        /// and null in others.
         static program_invocation_name: *const u8;
     }
     // The loader writes this address. Until then it is null, which the compiler must not rule out.

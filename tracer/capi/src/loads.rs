@@ -1,17 +1,17 @@
 //! The functions by which programs load and unload libraries, so that the functions of a library have names however
-//! short its life is. The module table gets the libraries that are there:
+//! short its life is. They update the module table, which then has these libraries:
 //!
-//! | before `dlopen` and `dlmopen` | those of earlier calls, before this one fails and unloads what it has loaded |
+//! | before `dlopen` and `dlmopen` | all that are loaded now; a call that fails may unload again what it has loaded |
 //! |---|---|
-//! | before `dlclose` | those that it may unload |
-//! | after `dlclose` | those that are left: the next library may get the same addresses |
+//! | before `dlclose` | all that are loaded now, because the call may unload some of them |
+//! | after `dlclose` | all that are left, because the next library may get the addresses of one that is gone |
 //!
-//! Nothing is done after `dlopen`: it searches a library along the paths of its caller, and loads it among the
-//! libraries of its caller, so the program's own call must reach it. A function that has its caller's return address
-//! and jumps there cannot follow it. The table gets the library at the latest when it is closed.
+//! Nothing is done after `dlopen`. It uses its caller's return address to choose search paths and namespace, so this
+//! library must jump to it instead of calling it, and so does not see its return. The table gets the library at its
+//! `dlclose` at the latest.
 //!
-//! A library that is loaded and unloaded within one call (its initialization fails) stays unknown, and so does
-//! one that other threads load and close meanwhile; the table counts them.
+//! A library that is loaded and unloaded within one call, because its initialization fails, stays unknown, and so does
+//! a library that another thread loads and closes meanwhile; the table only counts them.
 
 #[cfg(naked_functions)]
 use std::arch::naked_asm;
@@ -24,10 +24,11 @@ use tracer::__foreign as foreign;
 
 use crate::hooks::is_loaded;
 
-/// A function of the same name in the next object, in the order of the dynamic linker.
+/// The function to which a function of this file passes its calls on: that of the same name in the next object, in the
+/// order of the dynamic linker.
 struct Next {
     name: &'static CStr,
-    /// Null before the first search. Relaxed: the code was there before this thread.
+    /// The function's address; null before the first search. Relaxed: the code was there before this thread.
     found: AtomicPtr<c_void>,
 }
 
@@ -48,7 +49,7 @@ impl Next {
     }
 }
 
-/// Passes the libraries that are loaded now to the module table.
+/// Updates the module table, which then has the libraries that are loaded now.
 fn look() {
     if is_loaded() {
         foreign::look_at_modules();
@@ -58,7 +59,7 @@ fn look() {
 /// Closes a library, as the C library's function does.
 ///
 /// # Safety
-/// As for that function: `library` was opened, and nothing uses it any more.
+/// As for the C library's function: `library` was opened, and nothing uses it any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlclose(library: *mut c_void) -> c_int {
     static NEXT: Next = Next::new(c"dlclose");
@@ -76,7 +77,7 @@ pub unsafe extern "C" fn dlclose(library: *mut c_void) -> c_int {
     result
 }
 
-/// Defines a function that looks at the modules, and then jumps to the next function of its name, with the same
+/// Defines a function that updates the module table, and then jumps to the next function of its name, with the same
 /// arguments and the same return address.
 #[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64")))]
 macro_rules! looks_before {
@@ -84,11 +85,11 @@ macro_rules! looks_before {
         /// Loads a library, as the C library's function does.
         ///
         /// # Safety
-        /// As for that function.
+        /// As for the C library's function.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $of),*) -> *mut c_void {
-            /// Looks; returns the address to jump to.
+            /// Updates the module table; returns the address to jump to.
             extern "C" fn look_and_find() -> *mut c_void {
                 static NEXT: Next = Next::new($text);
                 look();

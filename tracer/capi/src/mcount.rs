@@ -10,8 +10,8 @@
 //! arguments are in them. The function's return address is found by its unwind table, and replaced
 //! (`tracer::on_return!` does the same), so that its end is recorded, too.
 //!
-//! Linked with `-pg`, a program also starts and ends `gprof`'s own profile. Here both functions do nothing: with this
-//! library a program writes no `gmon.out`.
+//! Linked with `-pg`, a program also starts and ends `gprof`'s own profile. Here the functions for both do nothing:
+//! with this library a program writes no `gmon.out`.
 
 use std::arch::naked_asm;
 use std::arch::x86_64::__cpuid_count;
@@ -192,8 +192,8 @@ extern "C" fn is_off() -> bool {
     !is_loaded() || foreign::is_off()
 }
 
-/// Records that a function is entered. `pc` is the return address of a call in it, `sp` and `fp` are its registers
-/// there.
+/// Records that a function is entered. `pc` is the return address of the hook's call, which lies in the function; `sp`
+/// and `fp` are the function's stack pointer and frame pointer there.
 extern "C" fn enter(pc: usize, sp: usize, fp: usize) {
     foreign::enter_until_return([pc, sp, fp], names_of, left);
 }

@@ -1,9 +1,9 @@
 //! Messages of `tracer_trace` whose arguments are copied at the call and formatted later, like those of `trace!`.
 //!
-//! A place of the program keeps the conversions of its format, the *plan*. The header fetches the arguments that the
-//! plan names, because only the compiler of the program knows how; here they are copied. A conversion of `printf` is
-//! supported if Rust's formatting gives the same bytes for every value of the type, or for all but some values, which
-//! are checked for:
+//! A place of the program keeps the conversions of its format, the *plan*. The header `tracer.h` fetches the arguments
+//! that the plan names, because only the compiler of the program knows how; here they are copied. A conversion of
+//! `printf` is supported if Rust's formatting gives the same bytes for every value of the type, or for all but some
+//! values, which are checked for:
 //!
 //! | conversion | copied as | not supported |
 //! |---|---|---|
@@ -40,7 +40,7 @@ pub struct Place {
     file: *const c_char,
     function: *const c_char,
     line: c_uint,
-    /// The plan.
+    /// The plan for the format of the place's messages.
     ///
     /// ```text
     /// null ──the first call──► a plan, or NONE; for ever
@@ -59,13 +59,13 @@ pub union Value {
     text: *const c_char,
 }
 
-/// The conversions of a format.
+/// The plan of a format: its conversions, as far as recording needs them.
 #[derive(Debug)]
 struct Plan {
-    /// The format, and its address: a format that changes is formatted at the call.
+    /// The format, and its address: if the place has another format later, that is formatted at the call.
     format: CString,
     at: *const c_char,
-    /// A letter for each argument, which gives the header its type.
+    /// A letter for each argument, by which the header `tracer.h` knows the argument's type.
     letters: CString,
     conversions: Vec<Conversion>,
     /// The text after the last conversion.
@@ -75,7 +75,7 @@ struct Plan {
 /// A supported conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Conversion {
-    /// The text before it.
+    /// The text before the conversion, from the end of the conversion before it or from the beginning of the format.
     before: String,
     kind: Kind,
     /// The corresponding format specification of Rust, without the colon.
@@ -97,7 +97,7 @@ enum Kind {
     Pointer,
 }
 
-/// The plan of a place whose messages are formatted at the call.
+/// The target of the pointer `plan` of a place whose messages are formatted at the call.
 static NONE: u8 = 0;
 
 fn none() -> *mut c_void {
@@ -185,7 +185,7 @@ impl Plan {
         })
     }
 
-    /// Copies the arguments; returns `None` if one of them is not supported.
+    /// Copies the arguments of a message; returns `None` if one of them is not supported.
     ///
     /// # Safety
     /// `values` has one value for each conversion, of its type.
@@ -270,8 +270,8 @@ fn truncated(integer: i64, bytes: usize) -> u64 {
     integer as u64 & (u64::MAX >> unused)
 }
 
-/// Reads the conversion after `%`: its kind, the specification of Rust, the letter for the header, and the rest of
-/// the text. Returns `None` if it is not supported.
+/// Reads the conversion after `%`: its kind, the format specification of Rust, the letter for the header, and the rest
+/// of the text. Returns `None` if the conversion is not supported.
 fn conversion(text: &str) -> Option<(Kind, String, u8, &str)> {
     let flags = text.len() - text.trim_start_matches(['-', '+', ' ', '#', '0']).len();
     let (flags, text) = text.split_at(flags);
@@ -344,7 +344,8 @@ fn conversion(text: &str) -> Option<(Kind, String, u8, &str)> {
     Some((kind, spec, letter, rest))
 }
 
-/// Reads a number, if there is one; returns `None` if it is too great, or is given by an argument.
+/// Reads the width or precision at the beginning of a text, if there is one, and returns it with the rest of the text;
+/// returns `None` if it is too great, or is given by an argument.
 fn number(text: &str) -> Option<(Option<usize>, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at(digits);
@@ -360,7 +361,7 @@ fn number(text: &str) -> Option<(Option<usize>, &str)> {
 /// formatted.
 ///
 /// # Safety
-/// `place` is valid, is only used by this function and that one, and stays; `format` is a string.
+/// `place` is valid, is used only by this function and [`tracer_record`], and stays; `format` is a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tracer_letters(place: *const Place, format: *const c_char) -> *const c_char {
     if place.is_null() || format.is_null() {
@@ -375,8 +376,8 @@ pub unsafe extern "C" fn tracer_letters(place: *const Place, format: *const c_ch
 /// returns the number of the place for readers instead; 0: none.
 ///
 /// # Safety
-/// As for [`tracer_letters`], which has just returned letters for this place and this format; `values` are those
-/// arguments.
+/// As for [`tracer_letters`], which has just returned letters for this place and this format; `values` are the
+/// arguments for these letters.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tracer_record(
     place: *const Place,

@@ -5,7 +5,7 @@ use std::env;
 
 use tracer::__foreign::PRELOADED;
 
-/// The variable of the dynamic linker.
+/// The variable in which the dynamic linker finds the libraries to load first.
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// The function that the dynamic linker calls when it has loaded this library, before the program's own constructors.

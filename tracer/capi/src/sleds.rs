@@ -1,6 +1,6 @@
-//! Functions whose hooks are dormant: clang and rustc leave room in them (the *sleds* of XRay), which is jumped over,
-//! or is a plain return, until it is patched. This module patches it at the program's start, if the program is to
-//! trace; otherwise a call costs the same as without hooks.
+//! Functions whose hooks are dormant: clang and rustc leave room for hooks in functions (the *sleds* of XRay), which is
+//! jumped over, or is a plain return, until it is patched. This module patches the sleds at the program's start, if the
+//! program is to trace; otherwise a call costs the same as without hooks.
 //!
 //! A sled has eleven bytes at an even address. The section `xray_instr_map` of a module gives their addresses:
 //!
@@ -10,10 +10,10 @@
 //! | exit | `ret` | `mov r10d, function`, `jmp` to the exit's handler, which returns |
 //! | tail exit, before a jump to another function | a jump over the rest | `mov r10d, function`, `call` of the tail's handler |
 //!
-//! The handlers are reached through an *island*, a page within two gigabytes of the module, because the instructions
-//! have no room for more. Patching is safe while other threads run, because the first two bytes, which lead past the
-//! others until then, are written last and at once. (The layout, and that order, are those of LLVM's own runtime
-//! library.)
+//! The handlers are reached through an *island*, a page within two gigabytes of the module, because the patched
+//! instructions have no room for a larger distance. Patching is safe while other threads run, because the first two
+//! bytes of a sled, which until then lead past its other bytes, are written last and at once. (The layout, and that
+//! order, are those of LLVM's own runtime library.)
 //!
 //! Modules that are loaded later are not patched.
 
@@ -36,7 +36,7 @@ use tracer::__foreign as foreign;
 use crate::hooks::names_of;
 
 /// The function that the dynamic linker calls when it has loaded this library, before the program's own constructors.
-/// Its number puts it before them in a static executable, too.
+/// The number of its section puts it before them in a static executable, too.
 #[used]
 #[unsafe(link_section = ".init_array.00001")]
 static ON_LOAD: extern "C" fn() = on_load;
@@ -71,7 +71,7 @@ pub fn wake() {
 
 /// A file that is mapped as code.
 struct Module {
-    /// The number that is added to the addresses in the file.
+    /// The number that is added to an address in the file to get the address in memory.
     bias: usize,
     path: PathBuf,
 }
@@ -121,7 +121,7 @@ const SLED: usize = 11;
 const ENTRY: usize = 32;
 
 impl Module {
-    /// Reads the module's sleds: none if it has no such section.
+    /// Reads the module's sleds: none if it has no section `xray_instr_map`.
     fn sleds(&self) -> Result<Vec<Sled>, Box<dyn std::error::Error>> {
         // SAFETY: the file is mapped as code already; a process that truncates it ends this one in any case.
         let file = unsafe { Mmap::map(&File::open(&self.path)?) }?;
@@ -203,12 +203,12 @@ struct Island(usize);
 impl Island {
     /// The number of bytes of the instructions that lead to a handler.
     const JUMP_BYTES: usize = 32;
-    /// The number of bytes between two addresses that are tried.
+    /// The number of bytes between two addresses that are tried for the page.
     const STEP: usize = 1 << 20;
     /// The greatest distance of the page from any of the module's code: less than 32 bits with a sign can express.
     const MAX_DISTANCE: usize = (2 << 30) - (1 << 24);
 
-    /// Makes the page. `base` is added to the number that sleds pass in `r10d`.
+    /// Maps the page near `code`, and fills it. `base` is added to the number that sleds pass in `r10d`.
     fn near(code: std::ops::Range<usize>, base: usize) -> io::Result<Island> {
         let lowest =
             code.end.saturating_sub(Island::MAX_DISTANCE).next_multiple_of(Island::STEP).max(Island::STEP);

@@ -16,19 +16,19 @@ const HOOKS: [(&str, &[&str]); 6] = [
     ("clang", &["-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps"]),
 ];
 
-/// Returns the hooks of the compilers that are installed.
+/// Returns those of [`HOOKS`] whose compilers are installed.
 fn usable() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     let compilers = installed_programs(["cc", "clang"]);
     HOOKS.into_iter().filter(move |(compiler, _)| compilers.contains(compiler))
 }
 
-/// The times at which the loader looks up functions.
+/// The linker's options by which the loader looks a function up at its first call, or at the program's start.
 const BINDINGS: [&str; 2] = ["-Wl,-z,lazy", "-Wl,-z,now"];
 
 const OUTPUT: &str = "sum 70, constructed 1\n";
 
-/// Checks that each call is recorded with its name, except those that choose; and that a run without tracing has the
-/// same output and makes no file.
+/// Checks that each call is recorded with its name, except those of functions that choose an implementation; and that a
+/// run without tracing has the same output and makes no file.
 fn assert_traced(program: &Program, library: &str, said: &str) {
     let run = |is_on: bool| -> Traced {
         let scenario = program.scenario(&[]).env("LD_PRELOAD", library);

@@ -51,7 +51,7 @@ fn told(lines: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Returns how often each name is among those that `wanted` accepts.
+/// Returns how often each function is among the entered ones that `wanted` accepts, by their names and depths.
 fn count(entered: &[(String, usize)], wanted: impl Fn(&str, usize) -> bool) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for (name, _) in entered.iter().filter(|(name, depth)| wanted(name, *depth)) {

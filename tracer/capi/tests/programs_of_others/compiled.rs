@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use trace_format::function::{FunctionLine, FunctionPlace};
 use trace_format::line::{Kind, Line};
 
-/// The libraries with which programs are linked: the place of the installed file, and the name of the file that Cargo
+/// The libraries with which programs are linked: the path of the installed file, and the name of the file that Cargo
 /// has built.
 const INSTALLED: [(&str, &str); 2] =
     [("lib/libtracer.so.0", "libtracer_capi.so"), ("lib/libtracer.a", "libtracer_capi.a")];
@@ -173,7 +173,7 @@ pub struct Calls {
     pub entered: BTreeMap<String, u64>,
     /// The number of times that a function was left that was not the one entered last.
     pub not_innermost: u64,
-    /// The number of records that the function entered last was left, while none was open.
+    /// The number of records by which the function that was entered last is left, while no function was open.
     pub of_nothing: u64,
     /// The names of the functions that were never left, by thread, the outermost first.
     pub open: BTreeMap<u64, Vec<String>>,

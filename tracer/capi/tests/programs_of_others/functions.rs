@@ -9,12 +9,12 @@ use support::programs::{installed_programs, lacks};
 
 use crate::compiled::{Program, calls, counted, installed, linking, shared_library, tracemerge};
 
-/// The compilers of C, those of C++, and all of them.
+/// The compilers of C.
 const C: [&str; 2] = ["cc", "clang"];
 const CPP: [&str; 2] = ["g++", "clang++"];
 const ALL: [&str; 4] = ["cc", "clang", "g++", "clang++"];
 
-/// The manners in which the program of the calls can be run alone.
+/// The arguments of `calls.c` with which it can be run alone: each makes it call functions in another manner.
 const MANNERS: [&str; 6] = ["plain", "threads", "jumps", "coroutines", "signals", "forks"];
 
 /// Returns the untraced program's output in one manner.
@@ -25,7 +25,7 @@ fn untraced(program: &Program, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Checks that the functions in `counts` were entered as often.
+/// Checks that each function in `counts` was entered as often as `counts` says.
 fn assert_same_counts(counts: &BTreeMap<String, u64>, entered: &BTreeMap<String, u64>, how: &str) {
     assert!(!counts.is_empty(), "{how}");
     for (name, count) in counts {

@@ -9,10 +9,10 @@ use support::programs::{installed_programs, lacks};
 
 use crate::compiled::{Program, calls, counted, installed, linking, shared_library, tracemerge};
 
-/// The ways in which hooks are put into functions: after they have made their frame, and before.
+/// The options by which compilers put hooks into functions: after a function has made its frame, and before that.
 const HOOKS: [&[&str]; 2] = [&["-pg"], &["-pg", "-mfentry"]];
 
-/// The manners of `returns.c` in which the calls are the same each time, and those in which they are not.
+/// The arguments of `returns.c` with which its calls are the same each time.
 const MANNERS: [&str; 6] = ["values", "jumped-to", "deep", "backtraces", "coroutines", "children"];
 const BY_CHANCE: [&str; 2] = ["signals", "jumps"];
 

@@ -286,7 +286,7 @@ fn a_runner_of_each_form_starts_the_traced_program() {
     assert!(!ran.said.contains("dep::quiet"), "{}", ran.said);
 }
 
-/// A place of builds: its name, a configuration, options and variables.
+/// A case for the test below: a name for the place where Cargo builds, a configuration of Cargo, options and variables.
 type Place = (&'static str, &'static str, &'static [&'static str], &'static [(&'static str, &'static str)]);
 
 #[test]

@@ -1,6 +1,7 @@
-//! A number for a place, from the data that `log` has about it. Hot: it is computed for each record.
+//! Computes a number that identifies a place in the source, from the data that `log` has about it. Hot: it is computed
+//! for each record.
 
-/// The intermediate state of a hash that identifies a place.
+/// The intermediate state of a hash that identifies a place in the source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hash(u64);
 
@@ -20,8 +21,8 @@ impl Hash {
         Hash(mixed ^ (mixed >> 32))
     }
 
-    /// Adds a text that is never freed, by its address. If a literal has several addresses, one place counts as
-    /// several, but no two places are mixed up.
+    /// Adds a text that is never freed, by its address. If a literal has several addresses, one place in the source
+    /// counts as several, but no two places are mixed up.
     #[inline(always)]
     pub(crate) fn address(self, text: &'static str) -> Hash {
         self.number(text.as_ptr().addr() as u64 ^ (text.len() as u64) << 56)

@@ -1,5 +1,5 @@
-//! Counts of the handles of spans beyond the first of each, by which [`Subscriber`](crate::Subscriber) knows when a
-//! span has no handle left.
+//! Counts the handles of each span beyond its first one, so that [`Subscriber`](crate::Subscriber) knows when a span
+//! has no handle left.
 //!
 //! Most spans are never cloned, so nothing is kept for a span that has one handle, and no lock is taken if no span of
 //! the process has more.
@@ -11,15 +11,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::patience::lock;
 
-/// The number of parts, each under a lock of its own.
+/// The number of parts of the table of counts, each under a lock of its own.
 const SHARDS: usize = 16;
 
-/// The number of handles of each span beyond the first, by the span's id in `tracing`.
+/// The count of handles of each span beyond its first one, by the span's id in `tracing`.
 #[derive(Debug, Default)]
 pub(crate) struct Clones {
-    /// At least the number of handles in all parts: raised before a handle is counted there, lowered after one was
-    /// removed. So a thread that drops a handle does not find 0 here while its span has another handle: the clone
-    /// happened before, and its share of this number is removed only with it. Relaxed: no other data depends on it.
+    /// At least the count of handles in all parts: raised before a handle is counted in a part, lowered after one was
+    /// removed there. So a thread that drops a handle does not find 0 here while its span has another handle: the clone
+    /// happened before, and what it has added to this count is removed only with it. Relaxed: no other data depends on
+    /// it.
     count: AtomicU64,
     shards: [Mutex<HashMap<u64, u64>>; SHARDS],
 }
@@ -33,7 +34,7 @@ impl Clones {
         *handles.entry(id).or_default() += 1;
     }
 
-    /// Counts one handle less; returns whether it was the last one.
+    /// Counts one handle of a span less; returns whether it was the span's last one.
     #[inline]
     pub(crate) fn take(&self, id: u64) -> bool {
         self.count.load(Ordering::Relaxed) == 0 || self.take_counted(id)

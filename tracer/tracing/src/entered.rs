@@ -11,7 +11,7 @@ use crate::span::RecordedSpan;
 pub(crate) struct Entered {
     /// The span's id in `tracing`.
     pub(crate) called: u64,
-    /// The span.
+    /// The span's id in the trace, and its kind.
     pub(crate) span: RecordedSpan,
     /// The data for leaving the span; `None` if the entry was not recorded.
     pub(crate) entered: Option<EnteredSpan>,

@@ -21,7 +21,7 @@ pub struct Layer {
     recent: Recent,
 }
 
-/// Returns the data that is stored with a span of the registry.
+/// Returns the data that this layer has stored with a span of the registry.
 #[cold]
 #[inline(never)]
 fn known<S>(id: &Id, context: &Context<'_, S>) -> Option<RecordedSpan>
@@ -39,7 +39,8 @@ impl Layer {
         recent.map(|span| entered::enter(id.into_u64(), span)).is_some()
     }
 
-    /// Forgets an older span that had the id of a new one. If the new one is recorded, it is noted after this.
+    /// Forgets an older span that had the id `id`, which is now that of a new span. If the new span is recorded, it is
+    /// noted after this.
     #[inline]
     pub(crate) fn forget(&self, id: &Id) {
         if self.recent.get(id.into_u64()).is_some() {

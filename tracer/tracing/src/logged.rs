@@ -1,7 +1,8 @@
 //! Events that pass on records of the crate `log`.
 //!
-//! `tracing-log`, which the default `init` of `tracing-subscriber` sets up, has one callsite for all records of a level.
-//! A record's own target and place are in fields of the event. Here they count as those of the event.
+//! `tracing-log`, which the default `init` of `tracing-subscriber` sets up, has one callsite for all records of a
+//! level. A record's own target and place are in fields of the event. Here they count as the target and the place of
+//! the event.
 
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -14,7 +15,7 @@ use crate::said::{self, MessageSubject, ValueVisitor};
 
 /// The target of the callsites of `tracing-log`.
 const CALLSITE_TARGET: &str = "log";
-/// The fields that have a record's own target and place.
+/// The names of the fields that have a record's own target and place.
 const TARGET: &str = "log.target";
 const MODULE: &str = "log.module_path";
 const FILE: &str = "log.file";
@@ -26,7 +27,7 @@ pub(crate) fn is_logged(metadata: &Metadata<'_>) -> bool {
     metadata.target() == CALLSITE_TARGET && metadata.fields().field(TARGET).is_some()
 }
 
-/// Records such an event. Records of `log` from one place are one site.
+/// Records an event that passes on a record of `log`. Records of `log` from one place in the source are one site.
 #[inline(never)]
 pub(crate) fn event(event: &Event<'_>) {
     let mut values = Values::new();
@@ -63,8 +64,8 @@ fn define(event: &Event<'_>) -> Definition {
     said::of_event(describing, definition)
 }
 
-/// A visitor that passes the fields of target and place, with their text or number, to `place`, and all others to
-/// `rest`.
+/// A visitor that passes the fields that have a record's own target and place, with their text or number, to `place`,
+/// and all other fields to `rest`.
 struct LoggedVisitor<'a> {
     place: &'a mut dyn FnMut(&str, &str, u64),
     rest: &'a mut dyn Visit,

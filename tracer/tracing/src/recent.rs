@@ -1,8 +1,10 @@
-//! The most recent spans, by their ids in a registry: entering one of these needs no look into the registry.
+//! A cache of the most recent spans, by their ids in a registry: entering a span that is in it needs no look into the
+//! registry.
 //!
 //! The registry may give the id of a span that has ended to another span. So the entry for an id must be that of the
-//! span that has the id now. While a span lives, no other span of its registry has its id, and each new span takes
-//! its slot: an older entry for the same id is gone then, even if another thread writes to the slot at the same time.
+//! span that has the id now. While a span lives, no other span of its registry has its id, and each new span takes the
+//! slot of its id: an older entry for the same id is gone then, even if another thread writes to the slot at the same
+//! time.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -10,12 +12,12 @@ use crate::span::{self, NUMBER_BITS, RecordedSpan};
 
 /// The number of slots. A power of two.
 const SLOTS: usize = 1024;
-/// The id of a slot that is being written. No registry has so many spans.
+/// The value of [`Slot::id`] while a thread writes the slot. No registry has so many spans.
 const BUSY: u64 = u64::MAX;
-/// The bits of a span's own id in [`Slot::span`]; above them is the number of its kind.
+/// The number of bits of a span's own id in [`Slot::span`]; above them is the number of its kind.
 const ID_BITS: u32 = u64::BITS - NUMBER_BITS;
 
-/// A sequence lock, whose sequence is the id:
+/// An entry of the cache: a sequence lock, whose sequence number is the registry's id of the span.
 ///
 /// ```text
 ///          a writer, with a compare-exchange     the same writer
@@ -48,7 +50,7 @@ impl Recent {
         self.0.get((id.wrapping_mul(MIX) >> (u64::BITS - SLOTS.ilog2())) as usize)
     }
 
-    /// Notes the span that has this id in the registry from now on; `None`: one that is not recorded.
+    /// Notes the span that has this id in the registry from now on; `known` is `None` if that span is not recorded.
     #[inline]
     pub(crate) fn note(&self, id: u64, known: Option<RecordedSpan>) {
         let Some(slot) = self.slot(id) else { return };

@@ -14,7 +14,8 @@ use crate::logged;
 /// The name of the field that has the text of an event.
 const MESSAGE: &str = "message";
 
-/// The subject of a message about a span; it is a part of the number of the message's place.
+/// The subject of a message: an event, or what has happened to a span. It is a part of the number of the message's
+/// place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageSubject {
     Event,
@@ -24,7 +25,7 @@ pub(crate) enum MessageSubject {
     Closed,
 }
 
-/// The key of a value that is not a field: fields are numbered from 0.
+/// The key of the span's id among the values of a message. It is no key of a field: fields are numbered from 0.
 const SPAN: u64 = 1 << 32;
 const PARENT: u64 = SPAN + 1;
 const FOLLOWS: u64 = SPAN + 2;
@@ -246,7 +247,8 @@ fn of_span(metadata: &Metadata<'_>) -> DefinitionVisitor {
     describing
 }
 
-/// Ends the description of a message about a span.
+/// Ends the description of a message about a span: `word` comes after the fields, and `number` is the text before a
+/// last value that is not a field, and the name of that value.
 fn ended(
     mut definition_visitor: DefinitionVisitor,
     metadata: &Metadata<'_>,

@@ -1,4 +1,4 @@
-//! Kinds of spans: one for each callsite, found by its number or by the callsite.
+//! Kinds of spans, one for each callsite. A kind is found by its number or by its callsite.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -12,14 +12,14 @@ use crate::said;
 
 /// The number of bits of a kind's number, which limits how many kinds of spans there are.
 pub(crate) const NUMBER_BITS: u32 = 16;
-/// The kinds in the first chunk; each further one has twice as many.
+/// The number of kinds in the first chunk of [`BY_NUMBER`]; each further chunk has twice as many as the one before it.
 const FIRST_CHUNK: usize = 64;
 const CHUNKS: usize = 11;
 
-/// The spans of one callsite.
+/// The data that all spans of one callsite have in common.
 #[derive(Debug)]
 pub(crate) struct SpanKind {
-    /// The number of the kind, from 0.
+    /// The number of the kind: kinds are numbered from 0.
     pub(crate) number: u64,
     pub(crate) site: SpanSite,
     pub(crate) metadata: &'static Metadata<'static>,
@@ -43,11 +43,11 @@ static BY_CALLSITE: OnceLock<Mutex<Kinds>> = OnceLock::new();
 const CACHE_ENTRIES: usize = 256;
 
 thread_local! {
-    /// The kinds that the thread has seen, by the addresses of their callsites.
+    /// A cache of the kinds that the thread has seen, with the addresses of their callsites.
     static KIND_CACHE: [Cell<(usize, Option<&'static SpanKind>)>; CACHE_ENTRIES] = const { [const { Cell::new((0, None)) }; CACHE_ENTRIES] };
 }
 
-/// A part of all kinds by number.
+/// A part of [`BY_NUMBER`].
 type Chunk = OnceLock<Box<[OnceLock<&'static SpanKind>]>>;
 
 /// All kinds by number, in chunks that grow: found without a lock.
@@ -93,14 +93,15 @@ fn make(number: usize, metadata: &'static Metadata<'static>) -> Option<&'static 
     Some(kind)
 }
 
-/// Returns the kind with this number.
+/// Returns the kind of spans with this number.
 #[inline]
 pub(crate) fn by_number(number: u64) -> Option<&'static SpanKind> {
     let (chunk, at) = location(usize::try_from(number).ok()?)?;
     BY_NUMBER.get(chunk)?.get()?.get(at)?.get().copied()
 }
 
-/// Returns the chunk that a kind is in, and its index there.
+/// Returns the index of the chunk of [`BY_NUMBER`] that the kind with this number is in, and the kind's index there.
+/// Returns `None` if the number is too large.
 #[inline]
 fn location(number: usize) -> Option<(usize, usize)> {
     if number >= 1 << NUMBER_BITS {

@@ -11,9 +11,10 @@ use crate::clones::Clones;
 use crate::span::{self, NUMBER_BITS, RecordedSpan};
 use crate::{entered, said};
 
-/// The number of bits of the span's own id in its id in `tracing`; above them is the number of its kind.
+/// The number of bits that a span's own id has in the id that `tracing` knows; above them is the number of the span's
+/// kind.
 const ID_BITS: u32 = u64::BITS - NUMBER_BITS;
-/// The id of spans that are not recorded: of kinds beyond the limit, or past the last id.
+/// The id in `tracing` of spans that are not recorded: of kinds beyond the limit, or past the last id.
 const UNRECORDED: u64 = u64::MAX;
 
 /// The subscriber for programs that need no other one.
@@ -80,7 +81,7 @@ pub fn init() -> Result<(), SetError> {
     dispatcher::set_global_default(Dispatch::new(Subscriber::new())).map_err(SetError)
 }
 
-/// Returns the largest level that may be on now.
+/// Returns the largest level of spans and events that may be on now.
 pub(crate) fn largest_level() -> LevelFilter {
     match bridge::largest_level() {
         bridge::Level::None => LevelFilter::OFF,
@@ -97,7 +98,7 @@ pub(crate) fn is_wanted(metadata: &Metadata<'_>) -> bool {
     bridge::is_allowed(metadata.target(), said::level(*metadata.level()))
 }
 
-/// Returns the span for an id that `new_span` has returned.
+/// Returns the span for an id that `new_span` has returned; `None` if the span is not recorded.
 #[inline]
 fn known(id: &Id) -> Option<RecordedSpan> {
     let id = id.into_u64();

@@ -1,8 +1,8 @@
 //! The layer behind a filter that follows the tracer's switch, with a shorter path for the most frequent calls.
 //!
 //! Each time that a span is entered or left, `tracing-subscriber` looks it up in the registry for a layer with a
-//! filter, and the registry counts that reference: this takes as long as recording both. Spans that this layer has
-//! noted have passed the filter, so the filter is not asked about them again.
+//! filter, and the registry counts that reference: this takes as long as recording the entering and the leaving. Spans
+//! that this layer has noted have passed the filter, so the filter is not asked about them again.
 #![allow(unsafe_code, reason = "a question about types is passed on; argued")]
 
 use std::any::TypeId;

@@ -8,7 +8,7 @@ use syn::{Expr, LitStr, Member, Token};
 
 use crate::normalize::Normalized;
 
-/// The kind of the records of a call.
+/// The content of the record that a call of a macro makes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RecordContent {
     /// A message of its own.
@@ -57,7 +57,7 @@ impl RecordContent {
         }
     }
 
-    /// Returns the kind of the sites.
+    /// Returns the kind of the site of a call that makes such a record: a variant of `SiteKind`.
     fn kind(self) -> Ident {
         let kind = match self {
             RecordContent::Message | RecordContent::MessageWithStack => "Message",
@@ -67,7 +67,7 @@ impl RecordContent {
     }
 }
 
-/// A call whose format string is a literal.
+/// A call of a macro whose format string is a literal.
 struct LiteralCall {
     /// The literal as it was given: names in it are looked up at its place in the source.
     format: TokenTree,
@@ -157,7 +157,8 @@ impl Argument {
         self.name.as_ref().map_or_else(|| path_of(&self.value), |name| name.unraw().to_string())
     }
 
-    /// Returns the argument by its reference, located so that the compiler's messages point at the user's own text.
+    /// Returns the argument for `format_args!`, by the variable that refers to its value, located so that the
+    /// compiler's messages point at the user's own text.
     fn shown(&self, binding: &Ident) -> TokenStream {
         let value = quote_spanned!(ends(&self.value.to_token_stream()).0=> *#binding);
         match &self.name {
@@ -186,7 +187,7 @@ fn formatted(of: RecordContent, input: &TokenStream) -> TokenStream {
     wrap_in_site_check(&of.kind(), &Texts { template: &template, format: "", names: &[] }, &record)
 }
 
-/// The texts of a site.
+/// The texts of a site: the format string of its call, the normalized format string, and the names of its arguments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Texts<'a> {
     template: &'a str,
@@ -228,8 +229,8 @@ fn wrap_in_site_check(kind: &Ident, texts: &Texts<'_>, record: &TokenStream) -> 
     }}
 }
 
-/// Returns an expression that is the site of the call. Its line is that of `at`: of the macro's call, if that is a span
-/// of the macro, and of a token of the program otherwise.
+/// Returns an expression that is the site of the call. The site's line is that of `at`: the line of the macro's call if
+/// `at` is a span of the macro, and of a token of the program otherwise.
 pub(crate) fn site(kind: &Ident, texts: &Texts<'_>, at: Span) -> TokenStream {
     let Texts { template, format, names } = texts;
     let mut joined = format!("{template}{format}");

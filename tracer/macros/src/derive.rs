@@ -10,7 +10,7 @@ use syn::spanned::Spanned as _;
 use syn::visit::Visit;
 use syn::{Data, DeriveInput, Error, Fields, Generics, Index, Member, Type, TypePath, parse_quote};
 
-/// Returns the implementation for a type.
+/// Returns the implementation of `Capture` for a type.
 pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let methods = match &input.data {
         Data::Struct(data) => Constructor::new(&input.ident, &data.fields)?.of_struct(is_packed(input)?),
@@ -54,7 +54,8 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     })
 }
 
-/// The parts that differ from type to type: a chain of calls, and the bodies of the functions.
+/// The parts of an implementation of `Capture` that differ from type to type: the chain of calls that makes the
+/// signature, and the bodies of the functions.
 struct Methods {
     signature: TokenStream,
     describe: TokenStream,
@@ -62,10 +63,10 @@ struct Methods {
     write: TokenStream,
 }
 
-/// A struct or a variant.
+/// A struct, or a variant of an enum.
 struct Constructor<'a> {
     ident: &'a Ident,
-    /// The name, as Debug prints it.
+    /// The name of the struct or variant, as `Debug` prints it.
     name: String,
     kind: ConstructorKind,
     fields: Vec<ConstructorField<'a>>,
@@ -134,7 +135,8 @@ impl<'a> Constructor<'a> {
         Ident::new(name, Span::call_site())
     }
 
-    /// Returns the arguments of the type's or variant's step, and the steps of its fields.
+    /// Returns the part of the chain of calls for the signature that comes after the name of the type's or variant's
+    /// step: the step's arguments, and the steps of the fields.
     fn signature(&self) -> TokenStream {
         let (name, count) = (&self.name, self.fields.len());
         let parts = self.fields.iter().map(|field| {
@@ -193,8 +195,8 @@ impl ConstructorField<'_> {
         }
     }
 
-    /// Returns the implementation of the field's type, located so that the compiler points at the type if there is
-    /// none.
+    /// Returns the path of the field's type as an implementor of `Capture`, located so that the compiler points at the
+    /// type if it does not implement that.
     fn capture(&self) -> TokenStream {
         let ty = self.ty;
         quote_spanned!(ty.span()=>

@@ -8,10 +8,10 @@ pub(crate) type By = &'static str;
 /// A format string and the values that it takes.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Normalized {
-    /// The normalized format string.
+    /// The format string in which every placeholder names one captured value by its number.
     pub(crate) format: String,
-    /// The captured values: the number of the argument, and the way in which it is captured. An argument that is
-    /// shown in two ways is captured twice, because its type may allow only one of them.
+    /// The captured values, for each the number of its argument and the way in which it is captured. An argument that
+    /// is shown in two ways is captured twice, because its type may allow only one of them.
     pub(crate) values: Vec<(usize, By)>,
     /// The identifiers that are taken from the scope of the call: the arguments after the given ones.
     pub(crate) implicit: Vec<String>,

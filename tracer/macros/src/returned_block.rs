@@ -12,12 +12,12 @@ use syn::{
     PathArguments, ReturnType, Signature, Stmt, Token, Type, TypeParamBound,
 };
 
-/// The expressions whose values a function returns.
+/// The counts of the expressions whose values a function returns.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The number of `async` blocks, which were changed.
     pub(crate) blocks: usize,
-    /// The number of other values.
+    /// The number of other expressions.
     pub(crate) others: usize,
 }
 
@@ -60,7 +60,7 @@ impl VisitMut for Search<'_> {
 }
 
 impl Search<'_> {
-    /// Looks at the value of a block.
+    /// Looks at the value of a block, which the function returns.
     fn block(&mut self, block: &mut Block) {
         match block.stmts.split_last_mut() {
             Some((Stmt::Expr(value, None), before)) => self.value(value, before),
@@ -71,7 +71,7 @@ impl Search<'_> {
         }
     }
 
-    /// Looks at a value, which is that of a block with these statements `before` it.
+    /// Looks at an expression whose value the function returns; `before` has the statements before it in its block.
     fn value(&mut self, value: &mut Expr, before: &mut [Stmt]) {
         match value {
             Expr::Async(block) => {
@@ -109,7 +109,7 @@ fn diverges(of: &Macro) -> bool {
     of.path.segments.last().is_some_and(|last| DIVERGING.iter().any(|name| last.ident == name))
 }
 
-/// Returns the value of a variable, and the statements before its declaration.
+/// Returns the expression that initializes a variable, and the statements before the variable's declaration.
 fn variable<'a>(name: &Ident, statements: &'a mut [Stmt]) -> Option<(&'a mut Expr, &'a mut [Stmt])> {
     let declares = |statement: &Stmt| match statement {
         Stmt::Local(Local { pat: Pat::Ident(pattern), init: Some(_), .. }) => pattern.ident == *name,

@@ -10,7 +10,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     expand_at(Span::mixed_site(), input)
 }
 
-/// Returns the code for `scope!(..)` whose place is `at`.
+/// Returns the code for `scope!(..)` with a site on the line of `at`.
 pub(crate) fn expand_at(at: Span, input: TokenStream) -> TokenStream {
     let site = function_site(at);
     if input.is_empty() {

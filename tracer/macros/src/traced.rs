@@ -23,12 +23,12 @@ use crate::call::{self, RecordContent};
 use crate::returned_block::{change_returned_blocks, mentions, returns_future, warning};
 use crate::scope::function_site;
 
-/// The data to record for each call.
+/// The options of `#[traced]`: the data to record for each call.
 #[derive(Clone, Debug, Default)]
 struct Options {
     /// True to record nothing at all.
     nothing: bool,
-    /// The names to leave out, if the arguments and the returned value are recorded.
+    /// If the arguments and the returned value are recorded: the names of those that are left out.
     values: Option<Vec<Ident>>,
     /// True if these are the options of the item that contains the function. Then the function may be one that cannot
     /// be traced, and need not have the arguments that are left out.
@@ -243,7 +243,7 @@ impl Values {
     }
 }
 
-/// The names of arguments.
+/// The names of a function's arguments.
 #[derive(Debug, Default)]
 struct Names(Vec<Ident>);
 
@@ -276,8 +276,8 @@ impl<'a> Visit<'a> for Names {
     fn visit_expr(&mut self, _: &'a syn::Expr) {}
 }
 
-/// Returns the type that the body must have, with `_` for each `impl Trait` in it; `None` if the signature names
-/// none.
+/// Returns the type of the value that the body must have, with `_` for each `impl Trait` in it; `None` if the signature
+/// names none.
 fn returned_type(signature: &Signature) -> Option<Type> {
     struct Inferred;
     impl VisitMut for Inferred {

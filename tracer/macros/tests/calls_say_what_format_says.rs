@@ -28,7 +28,7 @@ pub mod __macro_support {
         OFF.set(off);
     }
 
-    /// Takes the calls of this thread since the last time.
+    /// Removes and returns the calls that this thread has made since this function was last called.
     pub fn said() -> Vec<Said> {
         SAID.take()
     }

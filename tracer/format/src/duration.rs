@@ -3,11 +3,11 @@
 //! A duration is a sum of numbers with units: `250us`, `1.5ms`, `1m30s`, `1h 5m`. The units are `ns`, `us` (also `µs`), `ms`,
 //! `s`, `m` and `h`. A number may have a fraction. Zero needs no unit.
 
-/// The form of a duration, for messages.
+/// The description of a duration's form in error messages.
 pub const EXPECTED: &str = "a duration, such as 10us, 1.5ms or 1m30s";
 
-/// Reads a duration; returns nanoseconds, rounded down. Returns `None` if the text is not a duration, or if it is longer than
-/// `u64::MAX` nanoseconds (585 years).
+/// Reads a duration; returns nanoseconds, rounded down. Returns `None` if the text is not a duration, or if the
+/// duration is longer than `u64::MAX` nanoseconds (585 years).
 #[must_use]
 pub fn parse_ns(text: &str) -> Option<u64> {
     let mut rest = text.trim();
@@ -28,7 +28,7 @@ pub fn parse_ns(text: &str) -> Option<u64> {
     }
 }
 
-/// Returns the nanoseconds of a unit.
+/// Returns the number of nanoseconds in a unit, such as `ms`; `None` if the unit is unknown.
 fn unit_ns(unit: &str) -> Option<u64> {
     Some(match unit {
         "ns" => 1,

@@ -12,7 +12,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 /// before `1`.
 pub const LOOKAHEAD: usize = 3;
 
-/// The place for which [`escape_into`] escapes its text.
+/// The context of the text that [`escape_into`] escapes: it decides which characters are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EscapeContext {
     /// The payload of a line.
@@ -36,7 +36,8 @@ pub fn escape_into(out: &mut Vec<u8>, text: &[u8], place: EscapeContext) {
     }
 }
 
-/// Appends `text` up to its first line feed or its end, escaped; returns the bytes taken.
+/// Appends `text` up to its first line feed or its end, escaped; returns the number of bytes of `text` before that
+/// point.
 pub(crate) fn escape_line(out: &mut Vec<u8>, text: &[u8], place: EscapeContext) -> usize {
     let mut rest = text;
     loop {
@@ -59,8 +60,8 @@ pub(crate) fn escape_line(out: &mut Vec<u8>, text: &[u8], place: EscapeContext) 
     }
 }
 
-/// Returns whether every byte of `text` is written unchanged, whatever the text around it. True only for ASCII;
-/// for text with tabs the result may be false although tabs are written unchanged.
+/// Returns whether escaping leaves every byte of `text` unchanged, whatever the text around it. True only for ASCII;
+/// for text with tabs the result may be false although tabs are not escaped.
 #[inline]
 pub(crate) fn is_plain(text: &[u8]) -> bool {
     let hit = |chunk: &[u8; 8]| has_special(u64::from_le_bytes(*chunk), false);
@@ -80,7 +81,7 @@ pub(crate) fn is_plain(text: &[u8]) -> bool {
     }
 }
 
-/// Returns the length of the longest prefix of `text` that is ASCII and is written unchanged.
+/// Returns the length of the longest prefix of `text` that is ASCII and that escaping leaves unchanged.
 fn plain_prefix(text: &[u8], place: EscapeContext) -> usize {
     let quote = place == EscapeContext::Quoted;
     let mut at = 0;
@@ -97,10 +98,10 @@ fn is_special(byte: u8, quote: bool) -> bool {
     (byte < 0x20 && byte != b'\t') || byte >= 0x7f || byte == b'\\' || (quote && byte == b'"')
 }
 
-/// Returns whether any of eight bytes may be special; it counts tabs as special, which only costs time.
+/// Returns whether any of the eight bytes of `word` may have to be escaped; it counts tabs among these, which only
+/// costs time.
 ///
-/// These are the exact byte-wise tests "less than n" and "equal to n" of Sean Anderson's *Bit Twiddling
-/// Hacks*.
+/// The tests are the exact byte-wise "less than n" and "equal to n" of Sean Anderson's *Bit Twiddling Hacks*.
 #[inline]
 fn has_special(word: u64, quote: bool) -> bool {
     const ONES: u64 = u64::MAX / 255;
@@ -201,12 +202,13 @@ fn wide_char_length(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns whether `text`, which begins with a backslash, reads as an escape.
+/// Returns whether `text`, which begins with a backslash, begins with an escape, `\xNN`.
 fn starts_escape(text: &[u8]) -> bool {
     matches!(text, [_, b'x', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
 }
 
-/// Writes the first character of `text`, or its first byte if that is not UTF-8; returns the number of bytes taken.
+/// Appends the first character of `text`, escaped if necessary, or the escape of its first byte if `text` does not
+/// begin with a UTF-8 character. Returns the number of bytes of `text` that it has written.
 fn escape_wide(out: &mut Vec<u8>, text: &[u8]) -> usize {
     let longest = &text[..text.len().min(4)];
     let valid = match std::str::from_utf8(longest) {
@@ -232,7 +234,7 @@ fn escape_wide(out: &mut Vec<u8>, text: &[u8]) -> usize {
     }
 }
 
-/// Appends the escape of a byte.
+/// Appends the escape of a byte, `\xNN`.
 pub(crate) fn push_byte(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }

@@ -5,8 +5,8 @@ use crate::line::{Key, Kind, Line};
 use crate::meta::{Meta, Run, Thread};
 use crate::raw::{self, Raw};
 
-/// The greatest number of bytes that [`run_of`] needs: paths are at most 4 KiB, four times as long when
-/// escaped.
+/// The greatest number of bytes from the beginning of a file that [`run_of`] needs: a path has at most 4 KiB, and four
+/// times as much when escaped.
 pub const FIRST_BYTES: usize = 32 * 1024;
 
 /// The form in which a thread's file is written.

@@ -39,11 +39,11 @@ const FLAGS: [(Flags, &[u8]); 4] = [
 pub(crate) const HOOK: &[u8] = b"hook ";
 /// The text before the id of a span.
 const SPAN: &[u8] = b"span=";
-/// The text between the name of a function and its place.
+/// The text between the name of a function and its place in the source.
 const AT: &[u8] = b" at ";
-/// The text between the place of a function and the place of the call.
+/// The text between the place of a function in the source and the place from which it was called.
 const CALLED_FROM: &[u8] = b" called from ";
-/// The text before the number of a site of which nothing else is known.
+/// The text before the number of a site.
 const SITE: &[u8] = b"site ";
 /// The text after the addresses of a call stack that does not reach the beginning of its thread.
 const TRUNCATION_MARK: &[u8] = b" ...";
@@ -51,15 +51,16 @@ const TRUNCATION_MARK: &[u8] = b" ...";
 /// The place in the program that a `>` or `<` line names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FunctionPlace<'a> {
-    /// An address in the function, and the name after it.
+    /// An address in the function, and the name of the function if the line has it; otherwise an empty name.
     Address(u64, FunctionName<'a>),
-    /// A site of the function, and the number of the site if it shares its line with an earlier one; otherwise 0.
+    /// The function of a site, and the number of the site if it shares its source line with an earlier one; otherwise
+    /// 0.
     Site(FunctionName<'a>, u32),
     /// The number of a site of which nothing else is known.
     Unknown(u32),
 }
 
-/// The name of a function, and its place. The texts are escaped, as in the line.
+/// The name of a function, and its place in the source. The texts are escaped, as in a trace file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FunctionName<'a> {
     /// The name or path of the function; empty if it is not known.
@@ -79,7 +80,7 @@ impl<'a> FunctionName<'a> {
         FunctionName { function, at, called_from }
     }
 
-    /// Returns whether nothing is known.
+    /// Returns whether neither the name nor a place of the function is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == FunctionName::default()
@@ -145,12 +146,12 @@ fn closing(text: &[u8]) -> Option<usize> {
 /// The payload of a `>` or `<` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionLine<'a> {
-    /// The function.
+    /// The function that was entered or left.
     pub place: FunctionPlace<'a>,
     /// The id of the span, if there is one. It is unique in the run.
     pub span: Option<u64>,
-    /// The flags for the recorder of the function and the way in which it was left: [`Flags::HOOK`],
-    /// [`Flags::UNWINDING`], [`Flags::ENDED`], [`Flags::CANCELLED`], if any.
+    /// The flags that say how the function was recorded, and how it was left: [`Flags::HOOK`], [`Flags::UNWINDING`],
+    /// [`Flags::ENDED`], [`Flags::CANCELLED`], if any.
     pub flags: Flags,
 }
 
@@ -226,7 +227,7 @@ fn take_address(text: &[u8]) -> Option<(u64, &[u8])> {
 pub struct StackLine<'a> {
     /// The frames, the innermost first.
     pub frames: Vec<StackFrame<'a>>,
-    /// Whether the stack reaches the beginning of its thread.
+    /// Whether the stack is whole: it reaches the beginning of its thread.
     pub whole: bool,
 }
 
@@ -283,7 +284,7 @@ impl<'a> StackLine<'a> {
 }
 
 /// Appends the place of a site in the form of a `>` line: `my_crate::parse at src/parse.rs:88`, and the number of the
-/// site if it shares this line with an earlier one.
+/// site if it shares its source line with an earlier site.
 pub(crate) fn write_site(site: &Site, out: &mut Vec<u8>) {
     let function = if site.function.is_empty() { &site.module } else { &site.function };
     escape_name(function, out);
@@ -293,7 +294,7 @@ pub(crate) fn write_site(site: &Site, out: &mut Vec<u8>) {
     write_number(if site.shares_line { site.id } else { 0 }, out);
 }
 
-/// Appends the number of a site after its place, unless it is 0.
+/// Appends the number of a site after its place, unless the number is 0.
 fn write_number(number: u32, out: &mut Vec<u8>) {
     if number > 0 {
         out.push(b' ');
@@ -301,7 +302,8 @@ fn write_number(number: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Splits the number of a site from the place before it. No place ends like this: it ends with a line's number.
+/// Splits the number of a site, as [`write_number`] appends it, from the place before it. A place never ends in this
+/// form: it ends with the number of a line.
 fn split_number(text: &[u8]) -> (&[u8], u32) {
     let start = text.iter().rposition(|&byte| byte == b' ').and_then(|space| space.checked_sub(SITE.len()));
     let split = start.map(|start| text.split_at(start));
@@ -312,7 +314,8 @@ fn split_number(text: &[u8]) -> (&[u8], u32) {
     numbered.unwrap_or((text, 0))
 }
 
-/// Appends the payload of the line of a record; `site` is the place of its site, if that is known.
+/// Appends the payload of the `>`, `<` or `^` line of a record; `site` is the text of its site's place, if that is
+/// known.
 pub(crate) fn write(record: &Record<'_>, site: Option<&[u8]>, out: &mut Vec<u8>) {
     if record.kind == RecordKind::Stack {
         return write_stack(record, out);
@@ -454,7 +457,7 @@ mod tests {
         assert_eq!(StackLine::parse(b"0x1 (f at a.rs:1"), None, "a name that has no end");
     }
 
-    /// Returns texts with everything that surrounds names in lines.
+    /// Generates texts with the words and marks that surround names in lines.
     fn odd_name() -> impl Strategy<Value = String> {
         let parts = [
             "at",

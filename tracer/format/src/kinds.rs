@@ -12,16 +12,16 @@
 //! | `=` | 12 | the state of a thread | [`crate::states`] | apart |
 //! | `?` and other punctuation | 13 to 31 | a kind of a later version | here | apart |
 //!
-//! If a reader does not know the kind of a line, or of a record of a raw file, it copies it. Views leave it out,
-//! count it and name the kind. It is neither a message nor damage. The `# end` line of a file says how many lines of
-//! the file are counted [apart](SeparateCounts), and a reader compares the numbers: if a flipped bit changes a line's kind,
-//! the reader notices that a line is missing instead of accepting a new kind. A later version that adds a kind counts
-//! its lines in `# end`, whether calls of the tracer make them or not.
+//! If a reader does not know the kind of a line, or of a record of a raw file, it copies the line or record. Views
+//! leave it out, count it and name the kind. It is neither a message nor damage. The `# end` line of a file says how
+//! many lines of the file are counted [apart](SeparateCounts), and a reader compares the numbers: if a flipped bit
+//! changes a line's kind, the reader notices that a line is missing instead of accepting a new kind. A later version
+//! that adds a kind counts its lines in `# end`, whether calls of the tracer make them or not.
 
 use crate::meta::{PayloadReader, PayloadWriter};
 use crate::record::Record;
 
-/// The numbers of a file's lines that are counted apart.
+/// The counts of those lines of a file that are not counted among its records, one count for each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SeparateCounts {
     /// The number of lines of kinds that version 3 does not know.
@@ -33,7 +33,7 @@ pub struct SeparateCounts {
 }
 
 impl SeparateCounts {
-    /// Appends the keys of an `# end` line. A key whose number is zero is left out.
+    /// Appends the counts as keys of an `# end` line. A key whose count is zero is left out.
     pub(crate) fn write(&self, fields: &mut PayloadWriter<'_>) {
         for (key, number) in [("waits", self.waits), ("states", self.states), ("others", self.others)] {
             if number > 0 {

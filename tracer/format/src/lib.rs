@@ -15,6 +15,8 @@
 //! | [`wall`] | wall-clock times as text |
 //! | [`name`] | names of trace files |
 //! | [`patterns`] | patterns that select functions by their names |
+//! | [`function`] | the lines of functions that were entered and left, and of call stacks |
+//! | [`locks`] | the lines of locks and conditions |
 //! | [`record`] | the binary record in a ring |
 //! | [`ring`] | the ring file: header, positions, slots |
 //! | [`capture`] | arguments as they are copied into a record, and the descriptor of their types |
@@ -27,7 +29,7 @@
 //! | [`manifest`] | the file that names the run that a directory belongs to |
 //! | [`places`] | the list of directories that an executable's runs have written to |
 //! | [`life`] | the page whose lock shows that a run is alive |
-//! | [`sites`] | the table of static places that make records |
+//! | [`sites`] | the table of sites, the static places in a program that make records |
 //! | [`states`] | the states of threads, as the kernel reports them |
 //! | [`wait`] | a wait of the tracer |
 //! | [`pe`] | the headers of a Windows program: the range of its code, and its build-id |

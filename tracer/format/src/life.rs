@@ -28,21 +28,21 @@ use crate::line::Ticks;
 use crate::meta::{Cause, EndReason, Ended, LossReason, Meta, Name, SystemClocks};
 use crate::wall::Wall;
 
-/// The file's name in the run's directory.
+/// The name of the life file in the run's directory.
 pub const FILE_NAME: &str = "life";
-/// The number of bytes of the file.
+/// The number of bytes of a life file.
 pub const FILE_BYTES: usize = 4096;
-/// The first eight bytes of the file.
+/// The first eight bytes of a life file, as a number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRCLIFE\n");
-/// The version of the page's layout.
+/// The version of the layout of a life file's page.
 pub const LAYOUT_VERSION: u32 = 1;
 
-/// The byte that a run has locked while it is alive.
+/// The byte of the life file that a run has locked while it is alive.
 pub const LIFE_BYTE: u32 = 0;
-/// The byte that a recoverer has locked while it works.
+/// The byte of the life file that a recoverer has locked while it works.
 pub const RECOVERY_BYTE: u32 = 1;
 
-/// The kind and version of the page, fixed when it is made.
+/// The kind and version of a life file's page, fixed when the page is made.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct LifeIdentity {
@@ -76,9 +76,9 @@ pub struct TracedCounters {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Start {
-    /// The thread's id.
+    /// The id of the thread whose file reports the cost.
     tid: AtomicU64,
-    /// The ticks at which the thread took its ring.
+    /// The ticks at which that thread took its ring.
     since: AtomicU64,
     /// The time that the program's threads have spent in the start, in nanoseconds; 0 if it is not known.
     ns: AtomicU64,
@@ -109,8 +109,8 @@ impl Start {
     }
 }
 
-/// The deadly panics of a program, as its panic hook sees them: those that will end the process.
-/// All fields are zero in runs that did not record panics.
+/// The deadly panics of a program, those that will end the process, as the program's panic hook sees them. All fields
+/// are zero in runs that did not record panics.
 ///
 /// A panic is deadly while its hooks run, because it may end the process before it unwinds. After the hooks, it stays
 /// deadly if it cannot unwind. If it can, it is no longer deadly: the program may catch it, or it may end only its
@@ -166,7 +166,7 @@ impl Panics {
     }
 }
 
-/// The name of the signal that ends the process, which the signal's handler stores. It is zero if no handler has.
+/// The name of the signal that ends the process, which the signal's handler stores; zero if no handler has stored one.
 ///
 /// ```text
 /// 0 ──set──► name of a signal ──set──► another, of a thread that a signal ends at the same time
@@ -188,7 +188,7 @@ impl FatalSignal {
         self.0.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
     }
 
-    /// Returns the stored name, if there is one.
+    /// Returns the stored name of the signal, if there is one.
     #[must_use]
     pub fn get(&self) -> Option<Name> {
         let bytes = self.0.load(Ordering::Relaxed).to_le_bytes();
@@ -209,7 +209,7 @@ pub struct FlusherCounters {
     pub left: AtomicU32,
     /// The number of records that were lost with the flight recorders of threads that had ended.
     pub forgotten: AtomicU64,
-    /// The ring files: see [`RingFiles`]. Zero in runs that did not count their rings.
+    /// The word of the [`RingFiles`], see [`RingFiles::to_word`]. Zero in runs that did not count their rings.
     pub rings: AtomicU64,
 }
 
@@ -314,15 +314,15 @@ impl Switch {
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Looks {
-    /// The number of looks so far. Its lowest bit is the index of the valid reading.
+    /// The number of readings stored so far. Its lowest bit is the index of the valid reading.
     count: AtomicU64,
     begun: Reading,
     last: [Reading; 2],
 }
 
-/// A reading of the clocks, as numbers: ticks (0: no reading), wall clock, ticks that the reading took, raw clock,
-/// time since the machine was started, error, and the bits and the state of the wall clock in one. All bits of a
-/// number are set if the system does not have that clock.
+/// A reading of the clocks, as numbers: ticks (0: no reading), wall clock, ticks that the reading took, raw clock, time
+/// since the machine was started, error of the wall clock, and the status bits and the state of the wall clock in one
+/// number. All bits of a number are set if the system does not have that clock.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Reading([AtomicU64; 7]);
@@ -412,12 +412,12 @@ impl Looks {
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Drops {
-    /// The number of times that files were added.
+    /// The number of times that files were added; its lowest bit is the index of the valid slot.
     count: AtomicU64,
     slots: [DropSlot; 2],
 }
 
-/// The numbers of [`Dropped`].
+/// The counts of [`Dropped`], as atomics.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct DropSlot {
@@ -427,16 +427,16 @@ struct DropSlot {
     last: [AtomicU64; 3],
 }
 
-/// The counts of the dropped files.
+/// The counts of the files that a run has dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// The number of the files.
+    /// The number of dropped files.
     pub files: u64,
-    /// The number of records that were in them.
+    /// The number of records that were in the dropped files.
     pub records: u64,
-    /// The numbers of records that they reported as lost, in the order of [`LossReason`].
+    /// The numbers of records that the dropped files reported as lost, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// The last dropped file: the thread, the `<n>` of its name, and its number in the run.
+    /// The last dropped file: the id of its thread, the `<n>` of its name, and its number among the run's files.
     pub last: [u64; 3],
 }
 
@@ -483,7 +483,7 @@ pub struct Life {
     pub switch: Switch,
     /// The flusher's clock readings; see [`Looks`].
     pub looks: Looks,
-    /// The files that were dropped.
+    /// The counts of the files that were dropped.
     pub drops: Drops,
 }
 
@@ -517,8 +517,8 @@ impl Life {
         is_one.then(|| self.identity.version.load(Ordering::Relaxed))
     }
 
-    /// Copies the values of the page that this one replaces because its file was removed. Does not copy the count of
-    /// records that found no ring: the code that counts them moves it.
+    /// Copies the values of `other`, a life page of the same run whose file was removed, so that this page replaces it.
+    /// Does not copy the count of records that found no ring: the code that counts them moves it.
     pub fn continue_from(&self, other: &Life) {
         self.traced.start.continue_from(&other.traced.start);
         self.traced.panics.continue_from(&other.traced.panics);
@@ -542,7 +542,7 @@ impl Life {
     }
 
     /// Returns the end to report in the `# end` line of a thread that still had its ring when the process ended;
-    /// `known` is the cause as far as the caller knows it.
+    /// `known` is the cause of the process's end as far as the caller knows it.
     #[must_use]
     pub fn ended(&self, known: Cause) -> Ended {
         let panic = self.traced.panics.deadly();

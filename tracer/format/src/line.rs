@@ -18,7 +18,8 @@ pub struct Ticks(pub u64);
 pub const TICKS_DIGITS: usize = 16;
 /// The least number of decimal digits of a thread id in a line.
 pub const TID_DIGITS: usize = 8;
-/// The length of the shortest line in bytes: an empty payload without the space that ends a kind.
+/// The length of the shortest line in bytes, without its line feed: the payload is empty, and the space after the kind
+/// is missing.
 pub const SHORTEST: usize = TICKS_DIGITS + 1 + TID_DIGITS + 2;
 
 /// The beginning of every line: ticks and thread.
@@ -248,7 +249,7 @@ pub struct Prefix {
     /// The room for the ticks, then `-`, the thread id, a space, the kind of a message and a space; the
     /// longest id has 20 digits.
     bytes: [u8; PREFIX],
-    /// The length in bytes without the kind and the space after it.
+    /// The length of the prefix in bytes, without the kind and the space after it.
     len: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Lock records: the events of locks and conditions on which threads wait. They are the text of a `!` line, and of a
-//! record of a kind of its own, so that no message can be mistaken for one.
+//! Lock records: the events of locks and conditions on which threads wait. A lock record has a kind of its own, and its
+//! text is that of a `!` line, so that no message can be mistaken for one.
 //!
 //! In files and rings of versions 1 and 2 these events were messages of the same form. There, if a message of a
 //! program begins like a lock message and its site is not one of the tracer's locks, the first letter is written as
@@ -10,57 +10,57 @@ use std::fmt;
 
 use crate::sites::Site;
 
-/// An event of a lock or a condition. Places `P` are `FILE:LINE`.
+/// An event of a lock, a condition or a futex. `P` is the type of places in the source, `FILE:LINE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockRecord<'a, P = &'a str> {
     /// The thread begins to wait for a lock.
     Wait(LockWait<'a, P>),
     /// The thread has got the lock that it waited for.
     Got {
-        /// The lock.
+        /// The number of the lock in its process.
         id: u64,
         /// The time waited, in nanoseconds.
         ns: u64,
     },
     /// The thread no longer waits for the lock, and has not got it.
     GaveUp {
-        /// The lock.
+        /// The number of the lock in its process.
         id: u64,
         /// The time waited, in nanoseconds.
         ns: u64,
     },
-    /// The thread releases a lock and waits for a notification.
+    /// The thread releases a lock and waits for a notification of a condition.
     ConditionWait {
-        /// The condition.
+        /// The number of the condition.
         id: u64,
-        /// The lock.
+        /// The number of the lock that the thread releases.
         lock: u64,
-        /// The place where the condition was made.
+        /// The place in the source where the condition was made.
         made: P,
-        /// The place of the call that waits.
+        /// The place in the source of the call that waits.
         at: P,
     },
-    /// The thread has the lock again. The notification with the number `by` has woken it; 0 if none has.
+    /// The thread that waited for a condition has its lock again.
     Woken {
-        /// The condition.
+        /// The number of the condition.
         id: u64,
-        /// The number of the notification.
+        /// The number of the notification that has woken the thread; 0 if none has.
         by: u64,
         /// The time waited, in nanoseconds.
         ns: u64,
     },
-    /// The thread has the lock again, and its wait has timed out.
+    /// The thread that waited for a condition has its lock again, and its wait has timed out.
     Timeout {
-        /// The condition.
+        /// The number of the condition.
         id: u64,
-        /// The number of the notification.
+        /// The number of a notification that the thread has used up although its wait timed out; 0 if there is none.
         by: u64,
         /// The time waited, in nanoseconds.
         ns: u64,
     },
-    /// The thread notifies `wakes` waiting threads; the first notification has the number `first`.
+    /// The thread notifies `wakes` threads that wait for a condition; the first notification has the number `first`.
     Notify {
-        /// The condition.
+        /// The number of the condition.
         id: u64,
         /// Whether all waiting threads are notified.
         all: bool,
@@ -68,9 +68,9 @@ pub enum LockRecord<'a, P = &'a str> {
         first: u64,
         /// The number of threads that are notified.
         wakes: u64,
-        /// The place where the condition was made.
+        /// The place in the source where the condition was made.
         made: P,
-        /// The place of the call that notifies.
+        /// The place in the source of the call that notifies.
         at: P,
     },
     /// The thread asks the system to let it sleep while the word at `address` does not change.
@@ -78,7 +78,7 @@ pub enum LockRecord<'a, P = &'a str> {
         /// The address of the word.
         address: u64,
     },
-    /// The thread continues; `result` is the system's return value, 0 if another thread has woken it.
+    /// The thread that slept continues; `result` is the system's return value, 0 if another thread has woken it.
     FutexWoken {
         /// The address of the word.
         address: u64,
@@ -103,13 +103,13 @@ pub struct LockWait<'a, P = &'a str> {
     pub id: u64,
     /// The wanted access: `lock`, `read`, `write` or `upgradable`.
     pub wanted_access: &'a str,
-    /// The place where the lock was made; `?:0` if that is not known.
+    /// The place in the source where the lock was made; `?:0` if that is not known.
     pub made: P,
-    /// The place of the call that waits.
+    /// The place in the source of the call that waits.
     pub at: P,
     /// The id of the thread that has the lock; 0 if it is not known.
     pub holder: u64,
-    /// The place of the call with which that thread got it; `?:0` if that is not known.
+    /// The place in the source of the call with which the holder got the lock; `?:0` if that is not known.
     pub since: P,
 }
 
@@ -177,8 +177,8 @@ impl<'a> LockRecord<'a> {
         fields.0.is_empty().then_some(record)
     }
 
-    /// Returns the first number of a notification for `wakes` threads, and their count. Numbers have 32 bits; after
-    /// the greatest one comes 0. The count is limited to 65,535.
+    /// Returns the number of the first notification and the count of notified threads in the range in which the tracer
+    /// counts: the number has 32 bits, and after the greatest one comes 0; the count is at most 65,535.
     #[must_use]
     pub fn numbers(first: u64, wakes: u64) -> (u32, u32) {
         #[expect(clippy::cast_possible_truncation, reason = "the numbers have 32 bits")]

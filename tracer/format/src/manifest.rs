@@ -29,7 +29,7 @@ pub const FILE_NAME: &str = "manifest";
 pub const SITES_NAME: &str = "sites";
 /// The module table's name in the run's directory.
 pub const MODULES_NAME: &str = "modules";
-/// The beginning of the names of ring files; the number follows.
+/// The beginning of the names of ring files; the number of the ring follows.
 pub const RING_PREFIX: &str = "ring-";
 /// The end of the name of a run's directory until the directory is whole.
 pub const UNFINISHED_SUFFIX: &str = ".new";
@@ -39,12 +39,13 @@ pub const VERSION: u32 = 3;
 
 const MAGIC: &[u8] = b"tracer-manifest ";
 
-/// The content of a manifest: the run that its directory belongs to, and the places of the trace files.
+/// The content of a manifest: the run that its directory belongs to, and the directories of its trace files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// The run that the directory belongs to.
     pub run: Run,
-    /// The directories of the trace files; further files go to the first. There is at least one.
+    /// The directories of the trace files, in the order in which the run tries them for new files. There is at least
+    /// one.
     pub directories: Vec<Directory>,
     /// The part of the trace files' names before `.trace.`.
     pub name: Vec<u8>,
@@ -76,7 +77,7 @@ pub enum ManifestError {
 }
 
 impl Manifest {
-    /// Returns the content of the whole file.
+    /// Returns the content of the manifest file.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
@@ -102,7 +103,7 @@ impl Manifest {
         out
     }
 
-    /// Reads a whole file of this version or an earlier one.
+    /// Reads a whole manifest file of this version or an earlier one.
     ///
     /// # Errors
     /// The file has an unknown version, is not a manifest, or is truncated.
@@ -141,7 +142,7 @@ impl Manifest {
     }
 }
 
-/// The last line; a file without it is truncated. Version 1 had none.
+/// The last line of a manifest: a file without this line is truncated. Manifests of version 1 had no such line.
 const END: &[u8] = b"end\n";
 
 fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

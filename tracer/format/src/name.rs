@@ -14,7 +14,7 @@ pub const MERGED_SUFFIX: &str = ".trace.merge";
 /// The greatest length of a file name in bytes on nearly all file systems.
 const LONGEST_NAME: usize = 255;
 
-/// The greatest number of bytes that a name adds to the executable's name. The hidden name
+/// The greatest number of bytes that a file name adds to the executable's name. The hidden name
 /// `.<exe>.trace.<tid>.<id>.new` adds the most, with a thread id of 64 bits.
 const DECORATION: usize = 1 + INFIX.len() + 20 + 1 + 8 + ".new".len();
 
@@ -79,8 +79,8 @@ pub fn parse_trace_file_suffix(suffix: &[u8]) -> Option<(u64, u32)> {
     Some((tid, u32::try_from(number).ok()?))
 }
 
-/// Returns the part after `.<exe>` of a hidden name, which only one run uses. A thread's file has this name with the
-/// `ending` `new` until it gets its own name, or with the `ending` `old` while another file takes its name.
+/// Returns the part after `.<exe>` of a hidden file name, which only one run uses. A thread's file has this name with
+/// the `ending` `new` until it gets its own name, or with the `ending` `old` while another file takes its name.
 #[must_use]
 pub fn hidden_file_suffix(tid: u64, run: u32, ending: &str) -> String {
     format!("{}.{run:08x}.{ending}", trace_file_suffix(tid, 0))

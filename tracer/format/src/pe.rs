@@ -13,12 +13,13 @@ const MAX_DEBUG_ENTRIES: usize = 16;
 /// The size in bytes of an entry of the debug directory.
 const ENTRY: usize = 28;
 
-/// The contents of a file's headers.
+/// The part of a file's headers that the tracer uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
-    /// The range from the first section with code to the end of the last one; empty if there is none.
+    /// The addresses from the first section with code to the end of the last one; empty if no section has code.
     pub code: Range<u32>,
-    /// The debug directory, which contains the build-id if there is one; empty if the file has no debug directory.
+    /// The addresses of the debug directory, which contains the build-id if there is one; empty if the file has no
+    /// debug directory.
     debug: Range<u32>,
     /// The time when the linker made the file, the linker's checksum of the file, and the size when mapped.
     stamps: [u32; 3],
@@ -79,14 +80,14 @@ impl Headers {
     }
 }
 
-/// Returns whether a build-id of [`Headers::build_id`] is the linker's own. A file whose debug information was split
-/// off keeps that id.
+/// Returns whether a build-id of [`Headers::build_id`] is the id that the linker has written. A file whose debug
+/// information was split off keeps that id.
 #[must_use]
 pub fn is_linkers_id(build_id: &[u8]) -> bool {
     build_id.len() == 20
 }
 
-/// Returns the range from the first section with code to the end of the last one.
+/// Returns the addresses from the first section with code to the end of the last one; `table` has the `sections`.
 fn code_in(table: &[u8], sections: usize) -> Option<Range<u32>> {
     const SECTION: usize = 40;
     const EXECUTABLE: u32 = 0x2000_0000;

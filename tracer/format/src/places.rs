@@ -14,10 +14,10 @@
 use crate::meta::{PayloadWriter, split};
 use crate::wall::Wall;
 
-/// The text that follows the executable's name in the list's name.
+/// The text that follows the executable's name in the name of a list of places.
 pub const SUFFIX: &str = ".trace.places";
 
-/// The length in bytes beyond which a list loses its older half.
+/// The length in bytes beyond which a list of places loses its older half.
 pub const MAX_LIST_BYTES: usize = 64 * 1024;
 
 /// A run that has made trace files in a directory.
@@ -36,7 +36,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns the line of the place, with its line feed.
+    /// Returns the line of this place in a list, with its line feed.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -60,14 +60,15 @@ impl Place {
     }
 }
 
-/// Returns the places in a list, in its order. Ignores a last line without a line feed, which may be truncated.
+/// Returns the places in a list, in the order of its lines. Ignores a last line without a line feed, which may be
+/// truncated.
 #[must_use]
 pub fn parse(list: &[u8]) -> Vec<Place> {
     let whole = list.iter().rposition(|&b| b == b'\n').map_or(&[][..], |end| &list[..end]);
     whole.split(|&b| b == b'\n').filter_map(Place::parse).collect()
 }
 
-/// Returns the newer half of a list that has become too long, from the beginning of a line on.
+/// Returns the newer half of a list of places that has become too long, from the beginning of a line on.
 #[must_use]
 pub fn newer_half(list: &[u8]) -> &[u8] {
     let half = &list[list.len() / 2..];

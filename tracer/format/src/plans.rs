@@ -1,4 +1,4 @@
-//! The sites of a run, ready to be rendered, by number.
+//! The sites of a run, ready to be rendered, found by their numbers.
 
 use crate::fields::SitePlan;
 use crate::function;
@@ -6,7 +6,7 @@ use crate::locks;
 use crate::record::MAX_PAYLOAD;
 use crate::sites::{Site, SiteKind};
 
-/// The least number of a site that is ignored: a program numbers its sites one by one, so its numbers are
+/// The least number of a site that is ignored: a program numbers its sites one by one, so the numbers of real sites are
 /// smaller.
 const MAX_SITE_NUMBER: usize = 1 << 20;
 
@@ -14,15 +14,15 @@ const MAX_SITE_NUMBER: usize = 1 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct Plans {
     sites: Vec<Option<Box<PlannedSite>>>,
-    /// For each of them, its line if it is a site of a function, otherwise 0: a run with thousands of sites compares
-    /// only the places in the same line.
+    /// For each element of `sites`, the source line of the site if it is a site of a function, otherwise 0: so a run
+    /// with thousands of sites compares only the places that have the same line.
     function_lines: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
 struct PlannedSite {
     plan: SitePlan,
-    /// The place of the site, as it stands in the line of a function's entry.
+    /// The text of the site's place in the source, as it stands in a `>` line.
     place: Box<[u8]>,
     /// The site's entry in a site table.
     entry: Box<[u8]>,
@@ -69,8 +69,8 @@ impl Plans {
         true
     }
 
-    /// Adds a site of a run that begins or goes on, as [`Plans::add`] does, and sets [`Site::shares_line`]: only the
-    /// run itself knows all of its sites, in one order.
+    /// Adds a site as [`Plans::add`] does, and sets its [`Site::shares_line`]. Only the run that has made the site
+    /// calls this, because only that run knows all of its sites, in one order.
     pub fn add_of_run(&mut self, site: &mut Site) -> bool {
         if site.kind == SiteKind::Function {
             site.shares_line = false;
@@ -84,7 +84,7 @@ impl Plans {
         self.add(site)
     }
 
-    /// Returns the place of a site, as it stands in the line of a function's entry.
+    /// Returns the text of a site's place in the source, as it stands in a `>` line.
     #[must_use]
     pub(crate) fn place(&self, site: u32) -> Option<&[u8]> {
         Some(&self.known(site)?.place)

@@ -22,11 +22,11 @@
 use crate::line::Ticks;
 use crate::{states, wait};
 
-/// The number of bytes before the payload.
+/// The number of bytes of a record before its payload.
 pub const HEADER: usize = 16;
 /// The alignment of records in bytes.
 pub const ALIGN: usize = 8;
-/// The longest payload of one record in bytes: its length fits its field at any block size.
+/// The longest payload of one record in bytes: its length fits the field in word 0 at any block size.
 pub const MAX_PAYLOAD: usize = 0xffff;
 
 /// The kind of a record.
@@ -37,8 +37,8 @@ pub enum RecordKind {
     Pad = 1,
     /// A message formatted by its thread.
     Message = 2,
-    /// The captured arguments of a site, whose number is in word 0; [`crate::capture`] describes the payload.
-    /// It is always whole.
+    /// The captured arguments of a site, whose number is in word 0; [`crate::capture`] describes the payload. The
+    /// record is always whole.
     Captured = 3,
     /// A function was entered: word 0 contains an address in the function, see [`Record::address`].
     Enter = 4,
@@ -52,8 +52,8 @@ pub enum RecordKind {
     Meta = 7,
     /// The entry of a site, which defines its number; only in raw files, see [`crate::raw`].
     Site = 8,
-    /// A site was entered, or left if [`Flags::LEAVE`] is set. The payload is the id of a span if
-    /// [`Flags::ID`] is set, and empty otherwise.
+    /// The function or span of a site was entered, or left if [`Flags::LEAVE`] is set. The payload is the id of a span
+    /// if [`Flags::ID`] is set, and empty otherwise.
     Scope = 9,
     /// An event of a lock or a condition: the payload is the text, see [`crate::locks`].
     Lock = 10,
@@ -161,7 +161,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Returns the flags that a `>` or `<` line shows.
+    /// Returns the flags that the `>` or `<` line of a [`RecordKind::Scope`] shows.
     #[must_use]
     pub const fn of_calls(self) -> Flags {
         Flags(self.0 & (Flags::UNWINDING.0 | Flags::ENDED.0 | Flags::CANCELLED.0))
@@ -239,7 +239,8 @@ const fn address_bits(address: u64) -> u64 {
     (address & ((1 << ADDRESS_BITS) - 1)) << 8
 }
 
-/// Returns word 0 of the record that a site was entered, or left if the flags contain [`Flags::LEAVE`].
+/// Returns word 0 of the record that the function or span of a site was entered, or left if the flags contain
+/// [`Flags::LEAVE`].
 #[must_use]
 #[inline(always)]
 pub const fn scope_word(site: u32, flags: Flags) -> u64 {
@@ -306,7 +307,7 @@ impl<'a> Record<'a> {
         (sound && flags & !kind.flags().0 == 0).then_some(record)
     }
 
-    /// Returns the record of a call that has this word 0; `None` if it is of another kind.
+    /// Returns the record of a function's entry or exit that has this word 0; `None` if it is the word of another kind.
     #[inline(always)]
     pub(crate) fn call(word: u64, ticks: Ticks) -> Option<Record<'static>> {
         let kind = match RecordKind::of(word as u8) {
@@ -356,7 +357,7 @@ impl<'a> Record<'a> {
         Flags(self.word.to_le_bytes()[1])
     }
 
-    /// Returns word 0.
+    /// Returns word 0 of the record.
     #[inline(always)]
     pub(crate) fn word(&self) -> u64 {
         self.word
@@ -404,8 +405,8 @@ impl<'a> Record<'a> {
         self.kind != RecordKind::Site
     }
 
-    /// Returns whether the record counts, because a call of the tracer made it. Of a message in pieces, only the
-    /// last piece counts, which makes the message whole.
+    /// Returns whether the record is counted, because a call of the tracer made it. Of a message in pieces, only the
+    /// last piece is counted, which makes the message whole.
     #[must_use]
     #[inline]
     pub fn counts(&self) -> bool {
@@ -500,8 +501,7 @@ impl<'a> Records<'a> {
         self.damaged
     }
 
-    /// Returns the first kind of [`RESERVED`] that was found; [`Records::damaged`] counts its record,
-    /// too.
+    /// Returns the first unknown kind in [`RESERVED`] that was found; [`Records::damaged`] counts its record, too.
     #[must_use]
     pub fn unknown(&self) -> Option<u8> {
         self.unknown

@@ -23,13 +23,13 @@
 
 use core::fmt;
 
-/// The first eight bytes of the file.
+/// The first eight bytes of a site table.
 pub const MAGIC: [u8; 8] = *b"TRCSITE\n";
-/// The version of the table's layout.
+/// The version of the layout of a site table.
 pub const LAYOUT_VERSION: u32 = 2;
-/// The number of bytes before the first entry.
+/// The number of bytes of a site table before its first entry.
 pub const HEADER_BYTES: usize = 24;
-/// The position of `used` in the header, in bytes.
+/// The position of `used` in the header of a site table, in bytes.
 pub const USED_OFFSET: usize = 16;
 
 /// The kind of a site, which is the kind of its records.
@@ -98,7 +98,7 @@ pub struct Site {
     pub line: u32,
     /// The column in the line, from 1.
     pub column: u32,
-    /// The module's path.
+    /// The path of the module that contains the site, `my::module`.
     pub module: String,
     /// The source file's path.
     pub file: String,
@@ -125,7 +125,7 @@ pub struct Site {
     pub names: Vec<String>,
 }
 
-/// Returns the header of a table with `used` valid bytes.
+/// Returns the header of a site table with `used` valid bytes.
 #[must_use]
 pub fn header(used: u64) -> [u8; HEADER_BYTES] {
     let mut out = [0; HEADER_BYTES];
@@ -136,7 +136,7 @@ pub fn header(used: u64) -> [u8; HEADER_BYTES] {
 }
 
 impl Site {
-    /// Appends the entry. No text is longer than 4 GiB: texts are literals of a program.
+    /// Appends the site's entry in a site table. No text is longer than 4 GiB: texts are literals of a program.
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         for number in [0, self.id, self.line, self.column] {
@@ -158,7 +158,7 @@ impl Site {
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// Reads one entry; `None` if the bytes are not an entry.
+    /// Reads one entry of a site table; `None` if the bytes are not an entry.
     #[must_use]
     pub fn parse(entry: &[u8]) -> Option<Site> {
         let mut rest = EntryBytes(entry.get(4..)?);
@@ -245,7 +245,7 @@ impl fmt::Display for SitesError {
 
 impl std::error::Error for SitesError {}
 
-/// Reads the sites of a table; stops at the first invalid entry.
+/// Reads the sites of a site table; stops at the first invalid entry.
 ///
 /// # Errors
 /// The bytes are not a table, or are a table of another layout.

@@ -25,7 +25,7 @@
 use crate::meta::{PayloadWriter, split};
 use crate::record::{Record, RecordKind};
 
-/// The name that a file of states has in its `# thread` line, as if it were that of a thread.
+/// The name in the `# thread` line of a file of states, which belongs to no thread.
 pub const THREAD_NAME: &[u8] = b"tracer-states";
 
 /// The change of a thread's state.
@@ -57,7 +57,7 @@ impl StateChange {
         (StateChange::Gap, "gap"),
     ];
 
-    /// Returns the name.
+    /// Returns the name of the change, the first word of a `=` line.
     #[must_use]
     pub fn name(self) -> &'static str {
         StateChange::NAMES.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
@@ -69,9 +69,9 @@ impl StateChange {
 pub struct ThreadState {
     /// The thread's id; 0 in a gap.
     pub thread: u64,
-    /// The change of its state.
+    /// The change of the thread's state.
     pub change: StateChange,
-    /// The number of the processor.
+    /// The number of the processor on which the change happened; in a gap, of the processor whose records are missing.
     pub cpu: u32,
     /// The time of the change, in nanoseconds of the raw monotonic clock.
     pub raw: u64,
@@ -79,17 +79,17 @@ pub struct ThreadState {
     pub lost: u32,
 }
 
-/// The number of bytes of a record's payload.
+/// The number of bytes of the payload of a [`RecordKind::State`].
 pub const PAYLOAD: usize = 24;
 
 impl ThreadState {
-    /// Returns word 0 of the record.
+    /// Returns word 0 of the record of this state.
     #[must_use]
     pub const fn word(&self) -> u64 {
         (PAYLOAD as u64) << 16 | (self.change as u64) << 8 | RecordKind::State as u64
     }
 
-    /// Returns the record's payload.
+    /// Returns the payload of the record of this state, as words.
     #[must_use]
     pub const fn payload(&self) -> [u64; PAYLOAD / 8] {
         [self.thread, self.raw, self.cpu as u64 | (self.lost as u64) << 32]
@@ -106,7 +106,7 @@ impl ThreadState {
         Some(ThreadState { thread, change: *change, cpu, raw, lost })
     }
 
-    /// Appends the payload of the line.
+    /// Appends the payload of the `=` line.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut fields = PayloadWriter::new(out, self.change.name());
         fields.number("thread", self.thread).number("cpu", u64::from(self.cpu)).number("raw", self.raw);
@@ -142,30 +142,31 @@ pub fn refusal(payload: &[u8]) -> Option<Vec<u8>> {
     fields.string("why")
 }
 
-/// The sums of a thread, in nanoseconds, as far as they were read: the kernel counts them for everybody.
+/// The sums of the times that a thread has spent in its states, in nanoseconds, up to the last reading: every user may
+/// read these sums of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadTotals {
     /// The thread's id.
     pub thread: u64,
     /// The name that the thread had when it was read last.
     pub name: Vec<u8>,
-    /// The time for which the thread was on a processor.
+    /// The time for which the thread was on a processor, in nanoseconds.
     pub ran: u64,
-    /// The time for which the thread could have run, but no processor was free.
+    /// The time for which the thread could have run, but no processor was free, in nanoseconds.
     pub ready: u64,
-    /// The time for which the thread waited for something.
+    /// The time for which the thread waited for something, in nanoseconds.
     pub blocked: u64,
 }
 
 impl ThreadTotals {
-    /// Appends the payload of the `#` line.
+    /// Appends the payload of the `# totals` line.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut fields = PayloadWriter::new(out, "totals");
         fields.number("thread", self.thread).quoted("name", &self.name);
         fields.number("ran", self.ran).number("ready", self.ready).number("blocked", self.blocked);
     }
 
-    /// Reads the payload of a `#` line; `None` if it is another one. Skips unknown keys.
+    /// Reads the payload of a `# totals` line; `None` if it is the payload of another line. Skips unknown keys.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<ThreadTotals> {
         let (_, fields) = split(payload).filter(|(word, _)| *word == b"totals")?;

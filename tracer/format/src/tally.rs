@@ -36,7 +36,7 @@ impl Tally {
             && Meta::parse(line.payload) == Some(Meta::Lost { records: 1, reason: LossReason::Torn })
     }
 
-    /// Returns the number of messages in the lines before.
+    /// Returns the number of messages in the lines that were counted so far.
     #[must_use]
     pub fn messages(&self) -> u64 {
         self.closed + u64::from(self.open.is_some())

@@ -12,13 +12,13 @@ use crate::record::{Record, RecordKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum WaitCause {
-    /// A full ring: the flusher was slower than the thread.
+    /// The thread's ring was full: the flusher was slower than the thread.
     Room = 0,
-    /// The rest of the ring's memory, which was not reserved yet.
+    /// The rest of the ring's memory was not reserved yet.
     Memory = 1,
-    /// A missing ring, before the thread's first record.
+    /// The thread had no ring yet, before its first record.
     Ring = 2,
-    /// The list of the process's modules, before the thread loaded or unloaded some, or after.
+    /// The list of the process's modules was read, before the thread loaded or unloaded some, or after.
     Modules = 3,
 }
 
@@ -31,7 +31,7 @@ impl WaitCause {
         (WaitCause::Modules, "modules"),
     ];
 
-    /// Returns the name.
+    /// Returns the name of the reason, as in `for=` of a `# wait` line.
     #[must_use]
     pub fn name(self) -> &'static str {
         WaitCause::NAMES.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
@@ -41,28 +41,28 @@ impl WaitCause {
 /// A wait that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wait {
-    /// The ticks when the wait began.
+    /// The ticks at which the wait began.
     pub begin: Ticks,
-    /// The ticks when it ended. If several waits are recorded as one, because no record could stand between them,
-    /// this is the end of the last.
+    /// The ticks at which the wait ended. If several waits are recorded as one, because no record could stand between
+    /// them, this is the end of the last one.
     pub end: Ticks,
     /// The time that the thread has waited, in nanoseconds.
     pub ns: u64,
-    /// The reason of the wait.
+    /// The reason for the wait.
     pub what: WaitCause,
 }
 
-/// The number of bytes of a record's payload.
+/// The number of bytes of the payload of a [`RecordKind::Wait`].
 pub const PAYLOAD: usize = 24;
 
 impl Wait {
-    /// Returns word 0 of the record.
+    /// Returns word 0 of the record of this wait.
     #[must_use]
     pub const fn word(&self) -> u64 {
         (PAYLOAD as u64) << 16 | (self.what as u64) << 8 | RecordKind::Wait as u64
     }
 
-    /// Returns the record's payload.
+    /// Returns the payload of the record of this wait, as words.
     #[must_use]
     pub const fn payload(&self) -> [u64; PAYLOAD / 8] {
         [self.begin.0, self.end.0, self.ns]

@@ -90,7 +90,7 @@ fn civil_from_days(days: u64) -> (u64, u64, u64) {
     (year + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// Returns the number of days from 1970-01-01; `None` if there is no such day.
+/// Returns the number of days from 1970-01-01 to a day; `None` if the calendar has no such day.
 fn days_from_civil(year: u64, month: u64, day: u64) -> Option<u64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;

@@ -22,8 +22,8 @@ use super::descriptor as d;
 use super::signature::Signature;
 use super::{Capture, Cursor, TOO_LONG, by};
 
-/// Implements [`Capture`] for a type whose bytes are those of a type of fixed size; an expression of the value
-/// gives them.
+/// Implements [`Capture`] for a type whose captured bytes are those of the type `$as`, which has a fixed size; `$bytes`
+/// is an expression that makes an array of them from the value.
 macro_rules! fixed {
     ($type:ty, $of:ident, $tag:expr, $as:ty, $value:ident => $bytes:expr) => {
         impl<By: by::$of> Capture<By> for $type {
@@ -76,7 +76,8 @@ fixed!(f64, OfFloat, d::F64, f64, value => value.to_le_bytes());
 fixed!(bool, OfText, d::BOOL, u8, value => [u8::from(*value)]);
 fixed!(char, OfText, d::CHAR, u32, value => u32::from(*value).to_le_bytes());
 
-/// Implements [`Capture`], for Debug, for atomics: the value that they have now.
+/// Implements [`Capture`] for atomics, for the ways to format that only Debug has: it captures the value that the
+/// atomic has at the call.
 macro_rules! atomics {
     ($width:literal: $($type:ty: $tag:expr, $as:ty, $value:ident => $bytes:expr;)*) => { $(
         #[cfg(target_has_atomic = $width)]
@@ -109,8 +110,8 @@ atomics! { "ptr":
     AtomicUsize: d::USIZE, d::Usize, value => (value as d::Usize).to_le_bytes();
 }
 
-/// A width or precision. Values beyond 16 bits are formatted at the call, because the text that std prints for them
-/// depends on its version.
+/// A width or a precision that is an argument of a format string. If it does not fit into 16 bits, the message is
+/// formatted at the call, because the text that std prints for it depends on the version of std.
 impl Capture<by::Count> for usize {
     const SIGNATURE: u32 = Signature::of(d::U64).end();
 
@@ -149,7 +150,7 @@ impl<By: by::OfText> Capture<By> for str {
     }
 }
 
-/// Implements [`Capture`] for `()`. Its Debug may have a width, because std pads it as a whole.
+/// Implements [`Capture`] for `()`, for `{:?}` without and with a width: std pads the text `()` as a whole.
 macro_rules! unit {
     ($($by:ident)*) => { $(
         impl Capture<by::$by> for () {
@@ -172,8 +173,8 @@ macro_rules! unit {
 
 unit!(Debug PaddedDebug);
 
-/// Implements [`Capture`] for a type that prints like an inner type; an expression of the value reaches the inner
-/// one.
+/// Implements [`Capture`] for a type that prints like a type inside it; `$reached` is an expression that gets the inner
+/// value from the outer one.
 macro_rules! transparent {
     ($([$($generics:tt)*] $by:ident, $type:ty => $inner:ty, $value:ident => $reached:expr;)*) => { $(
         impl<$($generics)*> Capture<$by> for $type {
@@ -213,7 +214,7 @@ transparent! {
 
 pub(super) use transparent;
 
-/// Implements [`Capture`] for types with an address, for the traits that print it.
+/// Implements [`Capture`] for pointers and references, for the formatting traits that print an address.
 macro_rules! pointers {
     ($($(#[$attribute:meta])? [$($generics:tt)*] $by:ty, $type:ty, $value:ident => $address:expr;)*) => { $(
         $(#[$attribute])?

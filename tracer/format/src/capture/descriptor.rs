@@ -74,20 +74,21 @@ pub(crate) use width::*;
 /// The greatest depth of types within types; the limit keeps a hostile descriptor from exhausting the stack.
 pub const MAX_DEPTH: usize = 64;
 
-/// Appends a struct or variant without fields.
+/// Appends the description of a struct or variant without fields.
 pub fn unit(to: &mut Vec<u8>, name: &str) {
     to.push(UNIT);
     self::name(to, name);
 }
 
-/// Appends a tuple struct or variant; the caller appends the types of its `count` fields.
+/// Appends the description of a tuple struct or variant; the caller appends the types of its `count` fields.
 pub fn tuple(to: &mut Vec<u8>, name: &str, count: u16) {
     to.push(TUPLE);
     self::name(to, name);
     to.extend(count.to_le_bytes());
 }
 
-/// Appends a struct or variant with named fields; the caller appends the [`name`] and the type of each field.
+/// Appends the description of a struct or variant with `count` named fields; the caller appends the [`name`] and the
+/// type of each field.
 pub fn named(to: &mut Vec<u8>, name: &str, count: u16) {
     to.push(NAMED);
     self::name(to, name);
@@ -102,7 +103,7 @@ pub fn name(to: &mut Vec<u8>, name: &str) {
     to.extend(name.as_bytes());
 }
 
-/// Appends an enum; the caller appends its `count` variants: [`unit()`], [`tuple()`] or [`named`].
+/// Appends the description of an enum; the caller appends its `count` variants: [`unit()`], [`tuple()`] or [`named`].
 pub fn variants(to: &mut Vec<u8>, count: u16) {
     to.push(ENUM);
     to.extend(count.to_le_bytes());
@@ -193,7 +194,7 @@ impl fmt::Display for DescriptorError {
 
 impl std::error::Error for DescriptorError {}
 
-/// Reads the types of a site's arguments.
+/// Reads the types of a site's arguments from its descriptor.
 pub(crate) fn parse(descriptor: &[u8]) -> Result<Vec<Type>, DescriptorError> {
     let mut parser = DescriptorParser { rest: descriptor };
     let mut types = Vec::new();
@@ -225,7 +226,7 @@ impl<'a> DescriptorParser<'a> {
         Ok(std::str::from_utf8(name).map_err(|_| DescriptorError::NotText)?.into())
     }
 
-    /// Reads a type in which types may be nested `depth` deep, the type itself included.
+    /// Reads a type whose parts may be nested `depth` deep; the type itself counts as one level.
     fn parse(&mut self, depth: usize) -> Result<Type, DescriptorError> {
         let inner = depth.checked_sub(1).ok_or(DescriptorError::TooDeep)?;
         let [tag] = self.bytes()?;
@@ -249,7 +250,7 @@ impl<'a> DescriptorParser<'a> {
         })
     }
 
-    /// Reads the part of a struct or variant that follows its tag.
+    /// Reads the name and the fields of a struct or variant, which follow its `tag`.
     fn shape(&mut self, tag: u8, depth: usize) -> Result<Composite, DescriptorError> {
         if !matches!(tag, UNIT | TUPLE | NAMED) {
             return Err(DescriptorError::UnknownTag(tag));

@@ -37,32 +37,33 @@ pub(crate) mod tests;
 
 /// Markers for the ways in which a value is formatted later: one for each trait of [`std::fmt`].
 pub mod by {
-    /// Marks `{}` without a precision.
+    /// Marks a value that `{}` formats without a precision.
     pub enum Display {}
-    /// Marks `{}` with a precision, which some versions of std ignore for some types.
+    /// Marks a value that `{}` formats with a precision; some versions of std ignore the precision for some types.
     pub enum PreciseDisplay {}
-    /// Marks `{:?}` without a width.
+    /// Marks a value that `{:?}` formats without a width.
     pub enum Debug {}
-    /// Marks `{:?}` with a width, a fill or `0`, for values that are padded as a whole.
+    /// Marks a value that `{:?}` formats with a width, a fill or `0`; only for types that std pads as a whole.
     pub enum PaddedDebug {}
-    /// Marks `{:x}`.
+    /// Marks a value that `{:x}` formats.
     pub enum LowerHex {}
-    /// Marks `{:X}`.
+    /// Marks a value that `{:X}` formats.
     pub enum UpperHex {}
-    /// Marks `{:o}`.
+    /// Marks a value that `{:o}` formats.
     pub enum Octal {}
-    /// Marks `{:b}`.
+    /// Marks a value that `{:b}` formats.
     pub enum Binary {}
-    /// Marks `{:e}`.
+    /// Marks a value that `{:e}` formats.
     pub enum LowerExp {}
-    /// Marks `{:E}`.
+    /// Marks a value that `{:E}` formats.
     pub enum UpperExp {}
-    /// Marks `{:p}`.
+    /// Marks a value that `{:p}` formats.
     pub enum Pointer {}
-    /// Marks an argument that gives a width or precision: `usize` only.
+    /// Marks an argument that is a width or a precision of another one: `usize` only.
     pub enum Count {}
 
-    /// The ways to format that work through references and boxes: all except [`Pointer`] and [`Count`].
+    /// The ways to format a value that also work for references and boxes of the value: all except [`Pointer`] and
+    /// [`Count`].
     pub trait OfValue {}
     /// The ways to format an integer.
     pub trait OfInteger: OfValue {}
@@ -175,8 +176,8 @@ pub trait Capture<By> {
     /// a probability of one in four thousand million. It is never 0 and never [`u32::MAX`].
     const SIGNATURE: u32;
 
-    /// The number of bytes of every value if all values have the same number; it makes slices of such values
-    /// faster.
+    /// The number of captured bytes of a value if it is the same for all values of the type; slices of such values are
+    /// written faster.
     #[doc(hidden)]
     const SIZE: Option<usize> = None;
 
@@ -187,11 +188,11 @@ pub trait Capture<By> {
     /// [`MAX_PAYLOAD`](crate::record::MAX_PAYLOAD) if it cannot write the value.
     fn size(&self) -> usize;
 
-    /// Writes the value.
+    /// Writes the bytes of the value to `to`.
     fn write(&self, to: &mut Cursor<'_>);
 }
 
-/// Copies a slice, which must be as long as the other one.
+/// Copies `from` to `to`, which must have the same length.
 ///
 /// On Windows, it copies short slices with two moves that may overlap: a call of the C library's `memcpy` goes
 /// through another module there, and under Wine takes as long as half a record.
@@ -208,7 +209,8 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Copies the first `N` and the last `N` bytes of a slice; `None` if it has fewer.
+/// Copies the first `N` and the last `N` bytes of `from` to `to`, which has the same length; `None` if that is less
+/// than `N`.
 #[inline(always)]
 fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> Option<()> {
     let (first, last) = (from.first_chunk::<N>()?, from.last_chunk::<N>()?);
@@ -217,7 +219,7 @@ fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// The place to which captured bytes are written.
+/// A writer of captured bytes into the room that a record has for them.
 ///
 /// If there is no room for a value, neither it nor any later value is written, and [`is_full`](Cursor::is_full)
 /// returns true.

@@ -3,8 +3,8 @@
 //! A signature is a hash of the content of the type's descriptor. The mixing function is the finalizer of
 //! SplitMix64 with the constants of David Stafford's *Mix13*.
 
-/// A signature while it is computed. Every step is a `const fn`; the steps correspond to those that write the
-/// descriptor.
+/// A signature while it is computed. Every step is a `const fn`; the steps correspond to the functions of
+/// [`descriptor`](super::descriptor), which write the parts of a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature(u64);
 
@@ -73,13 +73,13 @@ impl Signature {
         hash
     }
 
-    /// Adds a type within the type, by its signature.
+    /// Adds the signature of a type that is a part of this type.
     #[must_use]
     pub const fn part(self, signature: u32) -> Signature {
         self.number(signature as u64)
     }
 
-    /// Adds a number on which the type depends.
+    /// Adds a number of the descriptor, such as a tag or a count of fields.
     #[must_use]
     pub const fn number(self, number: u64) -> Signature {
         let mut hash = (self.0 ^ number).wrapping_add(0x9e37_79b9_7f4a_7c15);

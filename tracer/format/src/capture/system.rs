@@ -31,7 +31,8 @@ impl<By: by::OfDebug> Capture<By> for Duration {
     }
 }
 
-/// On Unix, std prints a time as a struct of two numbers; elsewhere, such a message is formatted at the call.
+/// Captures of `SystemTime` on Unix, where std prints it as a struct of two numbers. On other systems, a message with
+/// such a time is formatted at the call.
 #[cfg(unix)]
 mod time {
     use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -72,7 +73,7 @@ mod time {
         }
     }
 
-    /// Returns the seconds, rounded down, and the nanoseconds of the time that is `duration` before 1970.
+    /// Returns the time that is `duration` before 1970: the seconds since 1970, rounded down, and the nanoseconds.
     #[cold]
     fn before(duration: Duration) -> (i64, u32) {
         let seconds = 0u64.wrapping_sub(duration.as_secs()) as i64;
@@ -83,8 +84,8 @@ mod time {
     }
 }
 
-/// Implements [`Capture`] for types of addresses; an expression puts the value. The number of bytes of all values of
-/// a type may be the same.
+/// Implements [`Capture`] for types of network addresses. `$put` writes the value, `$bytes` is the number of its bytes,
+/// and `$size` is this number if it is the same for all values of the type.
 macro_rules! addresses {
     ($($type:ty: $tag:expr, $size:expr, $value:ident => $bytes:expr, $to:ident => $put:expr;)*) => { $(
         impl<By: by::OfText> Capture<By> for $type {
@@ -151,8 +152,8 @@ fn put_socket_v6(socket: &SocketAddrV6, to: &mut Cursor<'_>) {
     to.put(socket.scope_id().to_le_bytes());
 }
 
-/// A name that std prints like the text: it is Unicode and has no `'`, which some versions of std escape in names. Any
-/// other name is formatted at the call.
+/// A name of the operating system, captured if std prints it like a `str`: if it is Unicode and has no `'`, which some
+/// versions of std escape in names. A message with any other name is formatted at the call.
 impl<By: by::OfDebug> Capture<By> for OsStr {
     const SIGNATURE: u32 = <str as Capture<by::Debug>>::SIGNATURE;
 

@@ -27,8 +27,8 @@ pub(super) fn render(
     written.map_err(|fmt::Error| source.error.get().unwrap_or(PayloadError::NoValue))
 }
 
-/// Prints a value. Has one `write!` for each combination of flags, because a program cannot make a `Formatter` with
-/// given flags.
+/// Prints a value with the flags of `field`. It has one `write!` for each combination of flags, because a program
+/// cannot make a `Formatter` with given flags.
 pub(super) fn write_debug(
     to: &mut dyn Write,
     value: &dyn Debug,
@@ -99,13 +99,13 @@ impl<'p> PayloadSource<'p> {
     }
 }
 
-/// The next value of a source, together with its type.
+/// The next value of a [`PayloadSource`], and its type.
 struct Decoded<'a, 'p> {
     ty: &'a Type,
     source: &'a PayloadSource<'p>,
 }
 
-/// The next value of a source, as an element of a slice or array.
+/// The next value of a [`PayloadSource`] that is an element of a slice or array: if it has no bytes, it takes one byte.
 struct Element<'a, 'p>(Decoded<'a, 'p>);
 
 impl<'a, 'p> Decoded<'a, 'p> {

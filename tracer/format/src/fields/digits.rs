@@ -1,24 +1,23 @@
 //! Numbers as digits, written eight at a time.
 //!
-//! The functions write at a place and return the place after the number. They always write 8 or 16 bytes, even if
-//! fewer of them count: later writes overwrite the rest. Functions that take a page return `None` if it is too short,
-//! or if they cannot write the number in the same way as std.
+//! The functions write at the index `at` and return the index after the number. They always write 8 or 16 bytes, even
+//! if the number has fewer: later writes overwrite the rest. Functions that take a `page` return `None` if it is too
+//! short, or if they cannot write the number in the same way as std.
 
 #[cfg(feature = "fast-floats")]
 use super::shortest::shortest;
 
-/// The greatest number of bytes of literal text in one step.
+/// The greatest number of bytes of literal text in one step of the fast way.
 pub(super) const CHUNK: usize = 16;
-/// The number of bytes that a step may write without a test for room: literal, sign, eight digits, point,
-/// eight digits; or literal, `0x` and sixteen digits.
+/// The number of bytes that a step of the fast way may write without a test for room: literal, sign, eight digits,
+/// point, eight digits; or literal, `0x` and sixteen digits.
 pub(super) const ROOM: usize = CHUNK + 1 + 8 + 1 + 8;
 /// The greatest number of bytes that a number takes; the longest is `-0.000012345678901234567`.
 pub(super) const NUMBER: usize = 26;
 /// A page for one number, filled with zeros.
 pub(super) const NUMBER_PAGE: [u8; NUMBER + ROOM] = [0; NUMBER + ROOM];
 
-/// Writes `bytes` at a place of `room`. The compiler sees at each call that there is room, and removes
-/// the test.
+/// Writes `bytes` at the index `at` of `room`. The compiler sees at each call that they fit, and removes the test.
 #[inline(always)]
 pub(super) fn put<const N: usize>(room: &mut [u8; ROOM], at: usize, bytes: [u8; N]) {
     if let Some(place) = room.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
@@ -92,8 +91,8 @@ pub(super) fn hex(room: &mut [u8; ROOM], at: usize, number: u64, prefix: bool) -
     at + digits as usize
 }
 
-/// Writes an `f64` without its sign, as `{}` or, with `debug`, `{:?}` does. Returns `None` for values that these
-/// may write with an exponent, or in another way.
+/// Writes an `f64` without its sign, as `{}` or, with `debug`, `{:?}` does. Returns `None` for values that std may
+/// write with an exponent, or in another way than this function.
 #[inline(always)]
 pub(super) fn float64(page: &mut [u8], at: usize, value: f64, debug: bool) -> Option<usize> {
     // If a decimal of at most 15 digits parses as `value`, it is the only one, and so the shortest: floats are denser
@@ -131,15 +130,16 @@ fn eight_decimals(room: &mut [u8; ROOM], at: usize, scaled: u64, debug: bool) ->
     at + decimals
 }
 
-/// Writes no float: the caller leaves it to std, whose code a program that shows floats has anyway.
+/// Returns `None` without writing the float: the caller has std write it, because a program that shows floats has std's
+/// code anyway.
 #[cfg(not(feature = "fast-floats"))]
 fn shortest<F>(_: &mut [u8], _: usize, _: F, _: f64, _: bool) -> Option<usize> {
     None
 }
 
-/// Writes a float without its sign, with `precision` digits after the point, as `{:.3}` does: rounded to the
-/// nearest decimal by its exact value, to the even one of two. Returns `None` for a value that is large, too precise,
-/// or not a number.
+/// Writes a float without its sign, with `precision` digits after the point, as `{:.3}` does: rounds the exact value to
+/// the nearest decimal and, if two are equally near, to the even one. Returns `None` for a value that is large, too
+/// precise, or not a number.
 pub(super) fn fixed(page: &mut [u8], at: usize, value: f64, precision: usize) -> Option<usize> {
     let scale = *POWERS.get(precision)?;
     let bits = value.to_bits();

@@ -1,4 +1,5 @@
-//! The fast way: arguments in their order, most of them numbers and text with `{}`.
+//! The fast way to make a message of captured arguments: for sites that show their arguments in order, most of them
+//! numbers and text with `{}`.
 //!
 //! The steps write the message into a page of zeros that is as long as the message can be. They write each piece as 8
 //! or 16 bytes, whatever its length, and the next piece overwrites the surplus bytes. So there is no call of
@@ -14,15 +15,16 @@ use crate::capture::descriptor::{Scalar, Type};
 use crate::escape::{EscapeContext, escape_into, is_plain};
 use crate::template::Trait;
 
-/// The steps of a site that shows each argument once, in their order.
+/// The steps that make the message of a site that shows each argument once, in order.
 #[derive(Clone, Debug)]
 pub(super) struct FastPlan {
     runs: Box<[Segment]>,
-    /// Whether only texts and characters among the arguments may need escapes.
+    /// Whether the message is one segment whose literal text needs no escapes: then only texts and characters among the
+    /// arguments may need some.
     clean: bool,
 }
 
-/// A list of steps, and perhaps a field after them that goes the general way.
+/// A list of steps, and the field after them that no step can write, if there is one.
 #[derive(Clone, Debug)]
 struct Segment {
     steps: Box<[Step]>,
@@ -31,7 +33,7 @@ struct Segment {
     page: usize,
     /// Whether some arguments are texts.
     texts: bool,
-    /// The number of the field that follows the steps, if there is one.
+    /// The index of the field that follows the steps, if there is one.
     then: Option<usize>,
 }
 
@@ -39,7 +41,7 @@ struct Segment {
 #[derive(Clone, Copy, Debug)]
 struct Step {
     literal: [u8; CHUNK],
-    /// The number of bytes of `literal` that count.
+    /// The number of bytes of text in `literal`; the rest is padding.
     length: u8,
     show: Conversion,
 }
@@ -65,7 +67,7 @@ enum Conversion {
     Bool,
     Char,
     Str,
-    /// Hex digits, after `0x` if this is true.
+    /// An integer of 8 bits in hex digits, after `0x` if the field is true.
     Hex8(bool),
     Hex16(bool),
     Hex32(bool),
@@ -73,8 +75,8 @@ enum Conversion {
 }
 
 impl FastPlan {
-    /// Returns the fast plan of a site; `None` if the fields do not show the arguments in order, each once, or a
-    /// field needs another argument.
+    /// Returns the fast plan of a site; `None` if the fields do not show the arguments in order, each once, or if the
+    /// width or the precision of a field is an argument.
     pub(super) fn new(arguments: &[Type], fields: &[(Box<[u8]>, Field)], tail: &[u8]) -> Option<FastPlan> {
         if arguments.len() != fields.len() {
             return None;
@@ -97,8 +99,9 @@ impl FastPlan {
         Some(FastPlan { runs: runs.into(), clean })
     }
 
-    /// Writes the message to the beginning of `page`; returns its length in bytes. Returns `None` if the message
-    /// needs escapes, the payload is odd, or `page` is too short: then the written bytes have no meaning.
+    /// Writes the message to the beginning of `page`; returns its length in bytes. Returns `None` if the message needs
+    /// escapes, if a value cannot be read or cannot be written in the fast way, or if `page` is too short: then the
+    /// written bytes have no meaning.
     #[inline(always)]
     pub(super) fn write_plain(&self, payload: &[u8], page: &mut [u8]) -> Option<usize> {
         let [run] = &*self.runs else { return None };
@@ -111,8 +114,8 @@ impl FastPlan {
         Some(length)
     }
 
-    /// Appends the message; `plan` has its types and fields. Returns `None` if the payload is odd: then the appended
-    /// bytes have no meaning.
+    /// Appends the message; `plan` has the types and fields of the site. Returns `None` if a value cannot be read, or
+    /// cannot be written in the fast way: then the appended bytes have no meaning.
     #[inline]
     pub(super) fn render(&self, plan: &SitePlan, payload: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let start = out.len();
@@ -130,8 +133,8 @@ impl FastPlan {
     }
 }
 
-/// Appends a field in the general way. Takes and returns the reader by value, so that it stays in registers
-/// elsewhere.
+/// Appends the text of a field that no step can write. Takes and returns the reader by value, so that it stays in
+/// registers elsewhere.
 #[inline(never)]
 fn render_field<'p>(
     plan: &SitePlan,
@@ -167,8 +170,9 @@ impl Segment {
         Some(reader)
     }
 
-    /// Writes the text to the beginning of `page`; returns its length in bytes. Returns `None` if the payload is odd
-    /// or `page` is too short, or if `PLAIN` is set and the text needs escapes.
+    /// Writes the text of the steps to the beginning of `page`; returns its length in bytes. Returns `None` if a value
+    /// cannot be read or cannot be written in the fast way, if `page` is too short, or if `PLAIN` is set and the text
+    /// needs escapes.
     #[inline(always)]
     fn write<const PLAIN: bool>(&self, reader: &mut ValueReader<'_>, page: &mut [u8]) -> Option<usize> {
         let whole = page.len();
@@ -207,7 +211,7 @@ fn add(steps: &mut Vec<Step>, literal: &[u8], show: Conversion) {
 }
 
 impl Conversion {
-    /// Returns the greatest number of bytes that the text of a value has.
+    /// Returns the greatest number of bytes that the conversion writes for a value; 0 for a text.
     fn bound(self) -> usize {
         match self {
             // Text is counted separately: it is part of the payload.
@@ -266,7 +270,7 @@ fn simple(ty: &Type, field: &Field) -> Option<Conversion> {
 }
 
 impl Step {
-    /// Writes literal and argument to the beginning of `page`; returns their length in bytes.
+    /// Writes the literal text and the argument to the beginning of `page`; returns the length of both in bytes.
     #[inline(always)]
     fn write<const PLAIN: bool>(&self, reader: &mut ValueReader<'_>, page: &mut [u8]) -> Option<usize> {
         let room = page.first_chunk_mut::<ROOM>()?;

@@ -1,5 +1,5 @@
-//! One place of a format string, rendered in the general way: first the body, then the characters that fill it
-//! up to its width.
+//! One placeholder (`{...}`) of a format string, rendered in the general way: first the body, then the characters that
+//! fill it up to its width.
 
 use std::fmt::{self, Debug, Display, LowerExp, UpperExp};
 
@@ -10,12 +10,12 @@ use super::value::{Value, ValueReader};
 use crate::capture::descriptor::Type;
 use crate::template::{Align, HexCase, Trait};
 
-/// A place for an argument in a format string.
+/// A placeholder for an argument in a format string, such as `{:>8}`.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
     pub(super) argument: usize,
     pub(super) by: Trait,
-    /// The `x` or `X` before `?`.
+    /// The case of hex digits that an `x` or `X` before `?` asks for.
     pub(super) hex: Option<HexCase>,
     pub(super) plus: bool,
     pub(super) alternate: bool,
@@ -49,7 +49,7 @@ impl Size {
     }
 }
 
-/// The way in which a body is padded to its width.
+/// The kind of a field's body, which decides how the body is padded to the width.
 #[derive(Clone, Copy, Debug)]
 enum Body {
     /// A number. Zeros are inserted after its sign and prefix, which have this number of bytes.
@@ -60,7 +60,7 @@ enum Body {
 }
 
 impl Field {
-    /// Returns whether only the trait, and perhaps `#`, have an effect: fill, alignment and `0` have none without
+    /// Returns whether only the trait, and perhaps `#`, affect the text: fill, alignment and `0` have no effect without
     /// a width.
     pub(super) fn is_plain(&self) -> bool {
         self.width == Size::None && self.precision == Size::None && !self.plus && self.hex.is_none()
@@ -79,8 +79,8 @@ impl Field {
         !matches!(self.width, Size::Argument(_)) && !matches!(self.precision, Size::Argument(_))
     }
 
-    /// Appends the value of this field, which is the next one of `reader`. `others` are the values of all arguments:
-    /// one of them may be the width or precision.
+    /// Appends the text of this field for the next value of `reader`, which has the type `ty`. `others` are the bytes
+    /// of all arguments: one of them may be the width or precision.
     pub(super) fn render(
         &self,
         ty: &Type,
@@ -154,7 +154,8 @@ impl Field {
         Ok(())
     }
 
-    /// Appends a value that std pads as a text, and whose Display, if it has one, is its Debug.
+    /// Appends a value that std pads like a text, and prints by Display, if the type has it, in the same way as by
+    /// Debug.
     #[cold]
     fn debug(&self, value: &dyn Debug, precision: Option<usize>, out: &mut Vec<u8>) -> Body {
         // Appending to a vector does not fail.
@@ -227,7 +228,8 @@ impl Field {
         Body::Number(prefix)
     }
 
-    /// Appends a float that has no sign, in the fast way if possible. `wide` is the same number as an `f64`.
+    /// Appends a float that has no sign, by `shortest` or [`digits::fixed`] if they can write it, otherwise as std
+    /// does. `wide` is the same number as an `f64`.
     fn float<F>(
         &self,
         value: F,
@@ -274,7 +276,7 @@ impl Field {
 
 type Shortest<F> = fn(&mut [u8], usize, F, bool) -> Option<usize>;
 
-/// Appends a number in the fast way if it has 64 bits, else as std does.
+/// Appends `number` by `fast` if it fits in 64 bits and `fast` can write it, otherwise as `general` prints it.
 fn number(
     out: &mut Vec<u8>,
     number: u128,
@@ -295,7 +297,7 @@ fn text(text: &str, precision: Option<usize>, out: &mut Vec<u8>) -> Body {
     Body::Text
 }
 
-/// Inserts the character `with` `count` times at `at`, which is not beyond the end.
+/// Inserts the character `with` `count` times at the index `at` of `out`, which is not beyond the end of `out`.
 fn fill(out: &mut Vec<u8>, at: usize, count: usize, with: char) {
     let before = out.len();
     let mut bytes = [0; 4];

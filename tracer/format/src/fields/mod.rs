@@ -55,8 +55,8 @@ pub enum PlanError {
     Descriptor(DescriptorError),
     /// The format string refers to an argument of this index, which does not exist.
     NoArgument(usize),
-    /// The argument of this index has a type that does not implement its trait, or cannot be its width or
-    /// precision.
+    /// The argument of this index has a type that does not implement the trait of its placeholder, or that cannot be
+    /// the width or precision for which the argument is used.
     Unformattable(usize),
     /// The format string has this width or precision, which is beyond 65,535.
     CountTooLarge(usize),
@@ -98,7 +98,7 @@ impl From<DescriptorError> for PlanError {
 pub enum PayloadError {
     /// The bytes end within a value.
     Cut,
-    /// The bytes are more than the arguments have.
+    /// Bytes follow the last argument.
     Excess,
     /// A `bool`, a `char`, a text or the number of a variant is invalid.
     NoValue,
@@ -125,8 +125,8 @@ impl std::error::Error for PayloadError {}
 impl SitePlan {
     /// Returns the plan for a format string and the descriptor of its arguments.
     ///
-    /// Numbers places without an index as `format_args!` does; does not accept names. Cost: a few
-    /// microseconds, and about fifty bytes of memory for each byte given.
+    /// Placeholders without an index are numbered as `format_args!` numbers them; placeholders with names are not
+    /// accepted. Cost: a few microseconds, and about fifty bytes of memory for each byte of `format` and `descriptor`.
     ///
     /// # Errors
     /// The format string or the descriptor is damaged, or they do not match each other.
@@ -156,13 +156,14 @@ impl SitePlan {
         self.may_look_like_lock = false;
     }
 
-    /// Returns whether a message of this site, which is not a lock, begins like a lock message.
+    /// Returns whether `text`, a message of this site, begins like a lock message although the site is not a lock.
     #[inline(always)]
     pub(crate) fn begins_like_lock_record(&self, text: &[u8]) -> bool {
         self.may_look_like_lock && locks::begins_like_lock_record(text, false)
     }
 
-    /// Appends the message, exactly as `format!` would make it, not escaped. On error, appends nothing.
+    /// Appends the message for the captured arguments in `payload`, exactly as `format!` would make it, not escaped. On
+    /// error, appends nothing.
     ///
     /// Cost: no allocation except for the message, unless there are more than 8 arguments.
     ///
@@ -183,8 +184,9 @@ impl SitePlan {
         result
     }
 
-    /// Writes the message to the beginning of `page` if it goes the fast way and needs no escapes; returns its length
-    /// in bytes. Otherwise, or if `page` is too short, returns `None`: then the written bytes have no meaning.
+    /// Writes the message to the beginning of `page` if the site has a fast plan that can write it, and it needs no
+    /// escapes; returns its length in bytes. Otherwise, or if `page` is too short, returns `None`: then the written
+    /// bytes have no meaning.
     #[inline(always)]
     pub(crate) fn write_plain(&self, payload: &[u8], page: &mut [u8]) -> Option<usize> {
         self.fast.as_ref()?.write_plain(payload, page)
@@ -220,7 +222,7 @@ impl SitePlan {
     }
 }
 
-/// Returns the field for a place of the template, after checking it against the argument's type.
+/// Returns the field for a placeholder of the template, after checking that the type of its argument allows the format.
 fn field(position: &Position, spec: &Spec, arguments: &[Type]) -> Result<Field, PlanError> {
     let Position::Index(argument) = *position else { return Err(PlanError::NoArgument(arguments.len())) };
     let ty = arguments.get(argument).ok_or(PlanError::NoArgument(argument))?;
@@ -259,7 +261,7 @@ fn size(count: &CountSpec, arguments: &[Type]) -> Result<Size, PlanError> {
     }
 }
 
-/// Returns whether std implements the trait for the type.
+/// Returns whether std implements the formatting trait `by` for the type `scalar`.
 fn has_trait(scalar: Scalar, by: Trait) -> bool {
     match scalar {
         Scalar::F32 | Scalar::F64 => {

@@ -1,5 +1,5 @@
-//! The shortest digits of the floats that need more than fifteen, by `zmij`. It takes 20 KB of a program and less time
-//! than std, so `tracemerge` has it, and traced programs do not.
+//! The shortest digits of the floats that need more than fifteen, by the crate `zmij`. The crate takes 20 KB of a
+//! program and less time than std, so `tracemerge` links it, and traced programs do not.
 
 /// Writes a float in the range for which neither std nor zmij writes an exponent. `wide` is the same
 /// number as an `f64`.
@@ -36,8 +36,8 @@ pub(super) fn shortest<F: zmij::Float>(
     Some(at + all.len())
 }
 
-/// Returns the number of bits after the point that a float needs; 0 or less for an integer. The value
-/// must not be subnormal.
+/// Returns the number of bits that a float needs after the binary point; 0 or less for an integer. The value must not
+/// be subnormal.
 fn fraction_bits(value: f64) -> i32 {
     let bits = value.to_bits();
     let exponent = (bits >> 52 & 0x7ff) as i32 - 1023;

@@ -10,7 +10,7 @@ use crate::capture::descriptor::{Composite, FieldTypes, Scalar, Type};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ValueReader<'p> {
     rest: &'p [u8],
-    /// The number of values that may still be skipped.
+    /// The number of further values that may be skipped before the payload counts as too long.
     values: u32,
 }
 
@@ -18,13 +18,13 @@ pub(super) struct ValueReader<'p> {
 /// number of fields without bytes.
 const MAX_VALUES: u32 = 1 << 24;
 
-/// A value that does not consist of others.
+/// A value that does not consist of other values.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'p> {
     Integer {
         negative: bool,
         magnitude: u128,
-        /// The two's complement of the value, in its own width.
+        /// The two's complement of the value, in the width of its type.
         bits: u128,
     },
     F32(f32),

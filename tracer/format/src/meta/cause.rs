@@ -17,7 +17,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// Returns whether nothing is known.
+    /// Returns whether nothing is known about the cause.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         *self == Cause::default()

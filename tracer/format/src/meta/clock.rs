@@ -7,8 +7,8 @@ use super::payload::{PayloadReader, PayloadWriter};
 /// does not report is `None`; in files of versions 1 and 2 all are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SystemClocks {
-    /// The number of ticks between the two readings of the counter, one before and one after those of the clocks; the
-    /// ticks of the line are in the middle.
+    /// The number of ticks between the two readings of the counter, one before and one after the reading of the clocks;
+    /// the ticks of the line are in the middle.
     pub within: Option<u64>,
     /// The raw monotonic clock, which is never adjusted, in nanoseconds: the rate of the ticks comes from it. It
     /// stands still while the machine is suspended.

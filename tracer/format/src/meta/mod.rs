@@ -58,14 +58,14 @@ pub struct End {
     pub lost: u64,
     /// The reason why the file ends.
     pub reason: EndReason,
-    /// The number of files that the run had made by then; if the run has ended, the number of all its files. `None`
-    /// if the files were not counted.
+    /// The number of files that the run had made when this one ended; if the run has ended, the number of all its
+    /// files. `None` if the files were not counted.
     pub files: Option<u64>,
     /// The cause of the process's end, if the file ends with the process and the cause is known.
     pub cause: Cause,
     /// The ticks of the process's last sign of life, if the file ends with the process and these ticks are known.
     pub seen: Option<Ticks>,
-    /// The numbers of the file's lines that are counted apart.
+    /// The counts of the file's lines that are counted apart.
     pub apart: SeparateCounts,
     /// The time for which the thread has waited for the tracer, according to the file's lines.
     pub waited: Waited,
@@ -78,8 +78,8 @@ pub struct End {
 pub struct Waited {
     /// The sum of the file's `# wait` and `# stall` lines, in nanoseconds.
     pub ns: u64,
-    /// The part of it that was not for room in the ring, but for a ring or its memory. If a recoverer has ended the
-    /// file, only the waits that it has written itself are in it.
+    /// The part of `ns` that was not for room in the ring: for a ring, for its memory, or for the list of modules. If a
+    /// recoverer has ended the file, this part contains only the waits that the recoverer has written.
     pub for_ring_ns: u64,
 }
 
@@ -105,34 +105,34 @@ pub enum Meta {
     Run(Run),
     /// The thread that the file belongs to.
     Thread(Thread),
-    /// The thread has another name than before.
+    /// The thread has another name than in the lines before.
     Name {
         /// The ticks from which on the thread is known to have the name.
         ticks: Ticks,
-        /// The name as the operating system knows it.
+        /// The new name as the operating system knows it.
         name: Vec<u8>,
     },
     /// The counter and the wall clock at one moment.
     Clock {
-        /// The ticks at that moment.
+        /// The ticks at which the clocks were read.
         ticks: Ticks,
-        /// The wall clock at that moment.
+        /// The reading of the wall clock.
         wall: Wall,
-        /// The system's other clocks at that moment.
+        /// The readings of the system's other clocks at the same moment.
         system: SystemClocks,
     },
-    /// Records that are missing here.
+    /// Records are missing at this point of the file.
     Lost {
         /// The number of missing records.
         records: u64,
-        /// The reason why they are missing.
+        /// The reason why the records are missing.
         reason: LossReason,
     },
-    /// Records that are missing here, for a reason that only later versions know.
+    /// Records are missing at this point of the file, for a reason that only later versions know.
     LostOtherwise {
         /// The number of missing records.
         records: u64,
-        /// The name of the reason.
+        /// The name of the reason why the records are missing.
         reason: Name,
     },
     /// The thread made the first record of its run.
@@ -141,16 +141,16 @@ pub enum Meta {
         /// whether the process traces, and until the first record had a ring.
         ns: u64,
     },
-    /// The thread has waited. In files of versions 1 and 2 it has waited for room in its ring; in later versions the
-    /// place of the wait is unknown, because it has no record.
+    /// The thread has waited for the tracer, and no `# wait` line reports these waits. In files of versions 1 and 2,
+    /// the thread has waited for room in its ring.
     Stall {
-        /// The time waited since the last such line, in nanoseconds.
+        /// The time waited since the last line of this kind, in nanoseconds.
         ns: u64,
     },
     /// The thread has waited because of the tracer; the wait ended at this line.
     Wait(Wait),
-    /// The counter of the thread's processor went back; lines keep the ticks of the line before this one
-    /// until it has caught up.
+    /// The counter of the thread's processor went back; lines keep the ticks of the line before this one until the
+    /// counter has caught up.
     Backward {
         /// The number of ticks by which the counter went back.
         ticks: u64,
@@ -160,12 +160,12 @@ pub enum Meta {
     Switched {
         /// Whether the process records from here on.
         on: bool,
-        /// The time of the switch; the thread's last record may be much older.
+        /// The ticks at the switch; the thread's last record may be much older.
         ticks: Ticks,
     },
-    /// The process's effective user id changed to this: later files of the run belong to that user.
+    /// The process's effective user id changed: later files of the run belong to the new user.
     Credentials {
-        /// The user's number.
+        /// The number of the new user.
         uid: u32,
     },
     /// A file is mapped as code.
@@ -174,31 +174,31 @@ pub enum Meta {
     Unloaded {
         /// The addresses of the module.
         range: AddressRange,
-        /// The time in which the module was unloaded.
+        /// The two readings between which the module was unloaded.
         gone: Between,
     },
-    /// Modules were loaded and unloaded between two looks, so that their addresses are unknown.
+    /// Modules were loaded and unloaded between two readings of the list of modules, so their addresses are unknown.
     Missed {
-        /// The number of modules.
+        /// The number of modules that were loaded and unloaded.
         modules: u64,
-        /// The time in which they were loaded.
+        /// The two readings between which the modules were loaded and unloaded.
         there: Between,
     },
-    /// Files of the run were dropped to keep their total size within the limit. The same file reports their records
-    /// as lost, with the reason [`DROPPED`].
+    /// Files of the run were dropped to keep their total size within the limit. The file with this line also reports
+    /// the records of the dropped files as lost, with the reason [`DROPPED`].
     Dropped {
-        /// The number of files.
+        /// The number of dropped files.
         files: u64,
     },
     /// The end of the file.
     End(End),
     /// A line that `tracemerge` writes in place of bytes that are not a trace line.
     Damaged {
-        /// The name of the file in which the bytes were found.
+        /// The name of the file in which the damaged bytes were found.
         file: Vec<u8>,
-        /// The position of the bytes in that file, in bytes.
+        /// The position of the damaged bytes in `file`, in bytes.
         offset: u64,
-        /// The number of the bytes.
+        /// The number of damaged bytes.
         bytes: u64,
         /// The damaged bytes, at most the first 256.
         text: Vec<u8>,
@@ -206,7 +206,7 @@ pub enum Meta {
 }
 
 impl Meta {
-    /// Appends the payload of the line.
+    /// Appends the payload of the metadata line.
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         match self {

@@ -1,20 +1,21 @@
 //! The module table, which names the file of the code at an address: `# module`, `# unloaded` and `# missed`
 //! lines.
 //!
-//! The tracer checks now and then which files are mapped as code. So it knows two moments of each change: the
-//! look before it and the look after it. Between them, the module at an address is uncertain.
+//! The tracer reads the list of mapped files now and then. So it knows two readings for each change: the last one
+//! before the change, and the first one after it. Between these, the module at an address is uncertain.
 
 use std::fmt::Write as _;
 
 use crate::line::Ticks;
 use crate::meta::payload::{PayloadReader, PayloadWriter};
 
-/// The time between two readings of the list of modules, in which a change has happened.
+/// Two successive readings of the list of modules, between which a change has happened: a module was loaded or
+/// unloaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Between {
-    /// The ticks of the last reading before the change; 0 if there was none.
+    /// The change came after this reading: the ticks of the last reading without it; 0 if there was no earlier reading.
     pub after: Ticks,
-    /// The ticks of the first reading after the change.
+    /// The ticks of the first reading that shows the change.
     pub seen: Ticks,
 }
 
@@ -49,7 +50,7 @@ pub struct Module {
     pub build_id: Vec<u8>,
     /// The file's path, as bytes; empty if the module has no file.
     pub path: Vec<u8>,
-    /// The time in which the file was mapped.
+    /// The two readings between which the file was mapped.
     pub loaded: Between,
 }
 

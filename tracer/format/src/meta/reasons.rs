@@ -7,7 +7,8 @@ use std::fmt;
 pub enum ClockKind {
     /// The processor's counter, read in program order, after the instructions before it.
     Ordered,
-    /// The processor's counter, read out of order; a hand-over between threads may look reversed.
+    /// The processor's counter, read out of order: if a thread hands over to another one, their ticks may show the
+    /// reverse order.
     Fast,
     /// The operating system's monotonic clock, in nanoseconds.
     System,
@@ -17,7 +18,7 @@ impl ClockKind {
     pub(super) const NAMES: [(ClockKind, &'static str); 3] =
         [(ClockKind::Ordered, "ordered"), (ClockKind::Fast, "fast"), (ClockKind::System, "system")];
 
-    /// Returns the name in `clock=` and in `TRACER_CLOCK`.
+    /// Returns the name of the clock in `clock=` of a `# run` line and in the variable `TRACER_CLOCK`.
     #[must_use]
     pub fn name(self) -> &'static str {
         name_of(&ClockKind::NAMES, self)
@@ -29,7 +30,7 @@ impl ClockKind {
 pub enum RingPlace {
     /// A shared mapping, which outlives the process.
     Shared,
-    /// The process's own memory: its records are lost if the process is killed.
+    /// The process's own memory: the ring's records are lost if the process is killed.
     Private,
 }
 
@@ -37,7 +38,7 @@ impl RingPlace {
     pub(super) const NAMES: [(RingPlace, &'static str); 2] =
         [(RingPlace::Shared, "shared"), (RingPlace::Private, "private")];
 
-    /// Returns the name in `ring=`.
+    /// Returns the name of the memory in `ring=` of a `# thread` line.
     #[must_use]
     pub fn name(self) -> &'static str {
         name_of(&RingPlace::NAMES, self)
@@ -61,7 +62,7 @@ pub enum LossReason {
     Rotated,
     /// The file was deleted or truncated from outside the tracer.
     FileRemoved,
-    /// The flight recorder, which keeps the newest records only, overwrote them.
+    /// The flight recorder, which keeps the newest records only, overwrote the records.
     Overwritten,
 }
 
@@ -92,15 +93,15 @@ impl LossReason {
         (LossReason::Overwritten, "overwritten"),
     ];
 
-    /// Returns the name in `reason=`.
+    /// Returns the name of the reason in `reason=` of a `# lost` line.
     #[must_use]
     pub fn name(self) -> &'static str {
         name_of(&LossReason::NAMES, self)
     }
 }
 
-/// The name of a reason that only later versions know, shortened to [`MAX_NAME_BYTES`](Name::MAX_NAME_BYTES)
-/// bytes.
+/// A name in a `#` line that this version need not know, such as a reason of a later version. It is shortened to
+/// [`MAX_NAME_BYTES`](Name::MAX_NAME_BYTES) bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
     bytes: [u8; Name::MAX_NAME_BYTES],
@@ -173,7 +174,7 @@ impl EndReason {
         (EndReason::Full, "full"),
     ];
 
-    /// Returns the name in `reason=`.
+    /// Returns the name of the reason in `reason=` of an `# end` line.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {

@@ -28,7 +28,7 @@ pub enum RunLine {
 /// The content of a damaged `# run` line. No decision may depend on it alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The damage.
+    /// The reason why the line counts as damaged.
     pub why: RunDamage,
     /// The process id, if it can be read.
     pub pid: Option<u32>,

@@ -19,17 +19,17 @@ use crate::render::{LineWriter, PlainContent, PlainRecord, PlainRecords, RECORDS
 use crate::sites::Site;
 use crate::states::ThreadState;
 
-/// The greatest number of bytes of a damaged place that are shown.
+/// The greatest number of damaged bytes that a `# damaged` line shows.
 const SHOWN: usize = 256;
 
 /// The result of [`Decoder::decode`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
-    /// The ranges of bytes that are not a record.
+    /// The ranges of bytes of the file that are not a record.
     pub damaged: Vec<Range<usize>>,
     /// Whether the last line has no line feed because its message continues after the range.
     pub open: bool,
-    /// Whether ticks went back, or were outside the range.
+    /// Whether ticks went back, or were outside the range of ticks to decode.
     pub backward: bool,
 }
 
@@ -38,7 +38,8 @@ pub struct Rendered {
 pub enum Decoded<'a> {
     /// A function was entered or left: a [`RecordKind::Enter`] or [`RecordKind::Leave`], which has an address.
     Call(Ticks, Record<'a>),
-    /// A site was entered or left: a [`RecordKind::Scope`], and the site's place in the form of a line.
+    /// The function or span of a site was entered or left: a [`RecordKind::Scope`], and the text of the site's place as
+    /// in a line.
     Scope(Ticks, Record<'a>, &'a [u8]),
     /// A message.
     Message {
@@ -86,14 +87,14 @@ pub struct Decoder {
     lines: LineWriter,
     /// The plans of all sites found so far: each entry is parsed once.
     plans: Plans,
-    /// The sites that the block has defined.
+    /// The sites that the current block has defined so far.
     defined: Defined,
     /// The function that numbers sites, and its number for each site found so far, indexed by the number in the file.
     numbers: Option<(SiteNumbers, Vec<u32>)>,
     last: Ticks,
     most: Ticks,
     behind: bool,
-    /// Whether a record's ticks were behind or outside the range since the range began.
+    /// Whether, since the range began, the ticks of a record went back or were outside the range.
     went_back: bool,
     open: bool,
     short: ShortCalls,
@@ -118,7 +119,8 @@ impl Decoder {
     }
 
     /// Makes the decoder leave out calls that have taken fewer than `ticks` ticks and contain no other shown record.
-    /// They cost a fraction of calls whose lines are written. The last record of a range is never left out.
+    /// The calls that are left out cost a fraction of those whose lines are written. The last record of a range is
+    /// never left out.
     #[must_use]
     pub fn without_shorter_calls(mut self, ticks: u64) -> Decoder {
         self.short.least = ticks;
@@ -132,8 +134,8 @@ impl Decoder {
         self
     }
 
-    /// Appends the lines of the records from `from` on and before `until`, if given, as if there were no
-    /// others. `name` is the file's name in the `# damaged` lines for bytes that are not a record.
+    /// Appends the lines of the records from `from` on and before `until`, if given, as if there were no other records.
+    /// `name` is the file's name in the `# damaged` lines for bytes that are not a record.
     ///
     /// Ticks that go back, or are outside the range, do not occur in a sound file. The decoder moves them into the
     /// range and reports this in a `# backward` line: the appended lines are sorted, whatever the file contains. If
@@ -160,8 +162,8 @@ impl Decoder {
         self.decode_range(raw, range, name, out)
     }
 
-    /// Calls `take` with the records from `from` on and before `until`, in order. It passes on calls as records,
-    /// which is several times as fast as writing and reading lines, and others as the lines that
+    /// Calls `take` with the records from `from` on and before `until`, in order. It passes on calls as records, which
+    /// is several times as fast as writing and reading lines, and other records as the lines that
     /// [`Decoder::decode_times`] would append. For messages, it also passes on the sites and the captured values.
     pub fn records(
         &mut self,
@@ -211,7 +213,7 @@ impl Decoder {
         found
     }
 
-    /// Passes on successive calls, up to a record of another kind; returns the position where they end.
+    /// Passes on successive calls, up to a record of another kind; returns the position in the file where they end.
     #[inline]
     fn for_each_call(
         &mut self,
@@ -243,8 +245,8 @@ impl Decoder {
         at
     }
 
-    /// Passes on the held entries; at the end of a range also the call that was left out last, if no other
-    /// record follows it.
+    /// Passes on the entries that were held back because their calls might be short; at the end of a range also the
+    /// call that was left out last, if no other record follows it.
     #[inline]
     fn take_held(&mut self, is_end: bool, take: &mut impl FnMut(Decoded<'_>)) {
         self.short.give_back(is_end, |record| take(Decoded::Call(record.ticks, *record)));
@@ -406,8 +408,8 @@ impl Decoder {
         found
     }
 
-    /// Takes successive calls, up to a record of another kind; returns the position where they end. Appends the
-    /// lines of the calls that are not short.
+    /// Takes successive calls, up to a record of another kind; returns the position in the file where they end. Appends
+    /// the lines of the calls that are not short.
     fn render_long_calls(&mut self, raw: Raw<'_>, range: Range<usize>, out: &mut Vec<u8>) -> usize {
         let (mut at, mut last) = (range.start, self.last);
         while let Some(record) = raw.call(at).filter(|_| at < range.end) {
@@ -432,16 +434,16 @@ impl Decoder {
         at
     }
 
-    /// Appends the lines of the held entries; at the end of a range also the lines of the call that was left out
-    /// last, if no other record follows it.
+    /// Appends the lines of the entries that were held back because their calls might be short; at the end of a range
+    /// also the lines of the call that was left out last, if no other record follows it.
     #[inline]
     fn write_held(&mut self, is_end: bool, out: &mut Vec<u8>) {
         let lines = &self.lines;
         self.short.give_back(is_end, |record| lines.function(record.ticks, record, None, out));
     }
 
-    /// Appends the lines of as many of the next records as can be rendered at once; returns the position where
-    /// they end.
+    /// Appends the lines of as many of the next records as can be rendered at once; returns the position in the file
+    /// where these records end.
     #[inline]
     fn many(&mut self, raw: Raw<'_>, range: Range<usize>, out: &mut Vec<u8>) -> usize {
         let mut usual =
@@ -454,7 +456,7 @@ impl Decoder {
         end
     }
 
-    /// Defines the sites whose entries come before a position, in its block.
+    /// Defines the sites whose entries come before a position, in the block of that position.
     fn define_before(&mut self, raw: Raw<'_>, position: usize) {
         self.defined.clear();
         let block = position / BLOCK_BYTES * BLOCK_BYTES;
@@ -465,7 +467,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the position of the next block that has its magic, from a border on.
+    /// Returns the first position, from `border` on, at which a valid block or the end of the file is.
     fn next_valid_block(&self, raw: Raw<'_>, mut border: usize) -> usize {
         while let RawItem::Bad(end) = raw.next(border) {
             border = end;
@@ -561,7 +563,8 @@ impl Decoder {
         }
     }
 
-    /// Sets the ticks of the next line: moves them into the range and reports the first that it moves.
+    /// Sets the ticks of the next line. Ticks that go back, or are outside the range, are moved into it; a `# backward`
+    /// line reports the first of successive records whose ticks are moved.
     #[inline]
     fn advance_ticks(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
         let shown = ticks.clamp(self.last, self.most);
@@ -588,12 +591,12 @@ impl Decoder {
         true
     }
 
-    /// Returns whether the block defines the site, and the site is one of the tracer's locks.
+    /// Returns whether the current block defines the site, and the site is one of the tracer's locks.
     fn is_lock_site(&self, site: u32) -> bool {
         self.defined.has(site) && self.plans.is_lock_site(site)
     }
 
-    /// Returns the number that a site has in all files; 0 if the block does not define the site.
+    /// Returns the number that a site has in all files; 0 if the current block does not define the site.
     #[inline]
     fn number(&self, site: u32) -> u32 {
         let known = self.numbers.as_ref().and_then(|(_, known)| known.get(site as usize));
@@ -622,7 +625,7 @@ impl Decoder {
 /// The message that was begun last in a [decoding of records](Decoder::records).
 #[derive(Default)]
 struct OpenMessage {
-    /// The number of its site; `None` if the current text belongs to other records.
+    /// The number of the message's site; `None` if the current text belongs to other records.
     site: Option<u32>,
 }
 

@@ -28,15 +28,15 @@ pub use decoder::{CallLines, Decoded, Decoder, Rendered, SiteNumbers};
 pub use reader::{Raw, is_clean};
 pub use writer::Writer;
 
-/// The first eight bytes of every block.
+/// The first eight bytes of every block of a raw file.
 pub const MAGIC: [u8; 8] = *b"TRCRAW1\n";
-/// The number of bytes of a block. The longest record takes a quarter of it.
+/// The number of bytes of a block of a raw file. The longest record takes a quarter of it.
 pub const BLOCK: u64 = 256 * 1024;
 const BLOCK_BYTES: usize = BLOCK as usize;
-/// The number of bytes before the first record of a block.
+/// The number of bytes before the first record of a block of a raw file.
 pub const BLOCK_HEADER: usize = 16;
 
-/// The sites that a block has defined, a bit each.
+/// The sites that a block has defined, one bit for each.
 #[derive(Clone, Debug, Default)]
 struct Defined(Vec<u64>);
 

@@ -18,11 +18,11 @@ pub struct Raw<'a> {
     has_others: bool,
 }
 
-/// The item at a position.
+/// The item that begins at a position of a raw file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RawItem<'a> {
     End,
-    /// Bytes that are not a record, up to this position: the next block, or the end.
+    /// Bytes that are not a record, up to this position: the beginning of the next block, or the end of the file.
     Bad(usize),
     /// The beginning of a block, or a pad; the next record may begin at this position.
     Border(usize),
@@ -112,8 +112,8 @@ impl<'a> Raw<'a> {
         found.map_or(self.bytes.len(), |(at, _)| at)
     }
 
-    /// Returns a position near [`position`](Raw::position), in the same block, for frequent calls. It interpolates
-    /// between the ticks of two blocks. Greater ticks never have a smaller place.
+    /// Returns a position near [`position`](Raw::position), in the same block, for frequent calls: it is interpolated
+    /// between the first ticks of two blocks. Greater ticks never get a smaller position.
     #[must_use]
     pub fn place(&self, ticks: Ticks) -> usize {
         let block = self.block_of(ticks);
@@ -168,7 +168,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Returns the number of the block in which the records before `ticks` end; 0 if all records are at or after
+    /// Returns the index of the block in which the records before `ticks` end; 0 if all records are at or after
     /// `ticks`.
     fn block_of(&self, ticks: Ticks) -> usize {
         let (mut low, mut high) = (0, self.bytes.len().div_ceil(BLOCK_BYTES));

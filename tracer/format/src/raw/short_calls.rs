@@ -12,9 +12,9 @@ pub(super) struct ShortCalls {
     /// The entries whose lines are not written yet, because their calls may still be short: word 0 and the
     /// ticks of each.
     held: Vec<(u64, Ticks)>,
-    /// The entry and the exit of the call that was left out last...
+    /// The entry and the exit of the call that was left out last: word 0 and the ticks of each.
     left_out: [(u64, Ticks); 2],
-    /// ...and whether no record has followed it.
+    /// Whether `left_out` contains a call, and no record has followed it.
     has_left_out: bool,
 }
 

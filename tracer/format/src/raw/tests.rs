@@ -22,7 +22,7 @@ use crate::sites::Site;
 const TID: u64 = 320;
 /// The length in bytes of a block of the rings in these tests.
 const RING_BLOCK: u64 = 1 << 17;
-/// The number after that of the last site. Under Miri, which is slow, there are fewer and smaller records.
+/// One more than the number of the last site. Under Miri, which is slow, there are fewer and smaller records.
 const SITES: u32 = if cfg!(miri) { 16 } else { 200 };
 
 fn site(id: u32) -> Site {
@@ -33,14 +33,14 @@ fn plans() -> Plans {
     Plans::of(&(1..SITES).map(site).collect::<Vec<_>>())
 }
 
-/// One thing that a thread does.
+/// An action of a traced thread or of the flusher.
 #[derive(Clone, Debug)]
 enum Act {
     Message(usize, Flags),
     Captured(u32),
     Enter(u64),
     Leave(u64, bool),
-    /// A compiler's hook records a function; true if it is entered.
+    /// A compiler's hook records that the function at this address was entered (true) or left (false).
     Hook(u64, bool),
     Stack(Vec<u64>, bool),
     Scope(u32, Option<u64>, bool),
@@ -66,7 +66,7 @@ fn acts() -> impl Strategy<Value = Vec<(u64, Act)>> {
     prop::collection::vec((0u64..4, act), 0..if cfg!(miri) { 20 } else { 120 })
 }
 
-/// Returns the content of a file after these acts.
+/// Returns the content of a trace file after these actions.
 fn file(acts: &[(u64, Act)], run: &Run, encoding: Encoding) -> Vec<u8> {
     let (plans, mut file, mut out) = (plans(), Vec::new(), Vec::new());
     let mut renderer = Renderer::new(TID, RenderState::default(), encoding);

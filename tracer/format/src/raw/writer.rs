@@ -52,7 +52,7 @@ impl Writer {
         true
     }
 
-    /// Writes a `#` line.
+    /// Writes a record of metadata, which has the payload of a `#` line.
     pub(crate) fn meta(&mut self, ticks: Ticks, meta: &Meta, out: &mut Vec<u8>) {
         let mut payload = Vec::new();
         meta.write(&mut payload);

@@ -19,7 +19,7 @@ pub(crate) struct PlainRecord<'a> {
     pub content: PlainContent<'a>,
 }
 
-/// The content of a [`PlainRecord`] record.
+/// The content of a [`PlainRecord`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PlainContent<'a> {
     /// The text of a message.
@@ -84,7 +84,8 @@ impl LineWriter {
         self.first_text(ticks, text, seems, out);
     }
 
-    /// Writes the first text of a message. If it `seems` to be a lock message, writes its first letter as an escape.
+    /// Writes the first text of a message. If `seems` is set, because the message begins like a lock message and is
+    /// none, writes its first letter as an escape.
     #[inline]
     fn first_text(&self, ticks: Ticks, text: &[u8], seems: bool, out: &mut Vec<u8>) {
         match text.split_first() {
@@ -200,8 +201,8 @@ impl LineWriter {
         Some(start + length + 1)
     }
 
-    /// Writes the line of a function that was entered or left, or of a call stack. `place` is that of the
-    /// record's site, if it is known.
+    /// Writes the line of a function that was entered or left, or of a call stack. `place` is the text of the place of
+    /// the record's site, if it is known.
     pub(crate) fn function(
         &self,
         ticks: Ticks,

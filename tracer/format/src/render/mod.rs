@@ -24,7 +24,7 @@ pub(crate) const RECORDS_BEFORE_BATCH: u32 = 16;
 /// The state from which the renderer of a thread's records continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenderState {
-    /// The ticks of the last line.
+    /// The ticks of the last line of the text.
     pub last: Ticks,
     /// Whether the text ends inside a message, without its last piece and its line feed.
     pub in_message: bool,
@@ -36,7 +36,7 @@ pub struct RenderState {
     pub records: u64,
     /// The numbers of messages reported lost in all existing files of the thread, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// The stall time reported in all existing files of the thread, in nanoseconds.
+    /// The time of waits for the tracer that all existing files of the thread report, in nanoseconds.
     pub stall_ns: u64,
     /// The number of waits that the current file reports.
     pub waits: u64,
@@ -47,21 +47,21 @@ pub struct RenderState {
     pub behind: bool,
 }
 
-/// The content of the files of a thread that are no longer written and still exist.
+/// The totals of some files of a thread, such as those that are no longer written and still exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTotals {
-    /// The number of messages in these files.
+    /// The number of messages in the counted files.
     pub records: u64,
-    /// The numbers of messages reported lost in these files, in the order of [`LossReason`].
+    /// The numbers of messages reported lost in the counted files, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// The stall time reported in these files, in nanoseconds.
+    /// The time of waits for the tracer that the counted files report, in nanoseconds.
     pub stall_ns: u64,
-    /// The sum of the files' lengths in bytes.
+    /// The sum of the lengths of the counted files in bytes.
     pub bytes: u64,
 }
 
 impl FileTotals {
-    /// Returns the content of these files and of `others` together.
+    /// Returns the totals of these files and of `others` together.
     #[must_use]
     pub fn and(&self, others: &FileTotals) -> FileTotals {
         FileTotals {
@@ -84,7 +84,7 @@ impl FileTotals {
 }
 
 impl RenderState {
-    /// Returns the content of the current file, whose length is `bytes`.
+    /// Returns the totals of the current file, whose length is `bytes`.
     #[must_use]
     pub fn here(&self, bytes: u64) -> FileTotals {
         let in_earlier_files = &self.in_earlier_files;
@@ -106,7 +106,7 @@ pub struct Losses {
     pub panic: u64,
     /// The number of messages that found no room in the nested ring.
     pub nested: u64,
-    /// The time waited for room, in nanoseconds.
+    /// The time for which the thread waited for the tracer, in nanoseconds.
     pub stall_ns: u64,
 }
 
@@ -120,8 +120,8 @@ pub struct References<'a> {
 
 /// The module table of a process, which names the file of the code at an address.
 pub trait Modules {
-    /// Returns the lines of all known modules that the process has had, in the order in which they were seen; at
-    /// least of the modules that it has during this call. Their number never decreases.
+    /// Returns the lines of the module table, in the order in which the modules were seen. They contain at least the
+    /// modules that the process has during this call. Their number never decreases.
     fn lines(&mut self) -> &[Meta];
 }
 
@@ -149,11 +149,11 @@ pub struct Renderer {
     modules_written: usize,
     /// Whether the module table has returned its lines since the current records were committed.
     modules_read: bool,
-    /// The number of records reported lost in this file for reasons that no ring counts.
+    /// The number of records reported lost in the current file for reasons that no ring counts.
     lost_otherwise: u64,
-    /// The number of states of threads in this file.
+    /// The number of states of threads in the current file.
     states: u64,
-    /// The time of the waits for a ring or its memory that were appended to this file, in nanoseconds.
+    /// The time of the waits in the current file that were not for room in the ring, in nanoseconds.
     for_ring_ns: u64,
 }
 
@@ -215,7 +215,8 @@ impl Renderer {
         self.meta(&Meta::Thread(thread.clone()), out);
     }
 
-    /// Appends records in the order of their ticks until both are empty or `out` has `limit` bytes.
+    /// Appends the records of `main` and `nested` in the order of their ticks, until both are empty or `out` has
+    /// `limit` bytes.
     ///
     /// A nested record is held back while the record inside which it was made may still come: after the last record
     /// of `main` it is taken only if `idle`. The caller sets `idle` if it has read `main`, then `nested`, and then
@@ -385,7 +386,7 @@ impl Renderer {
         self.state.records = self.state.records.saturating_add(1);
     }
 
-    /// Appends a wait of the thread because of the tracer.
+    /// Appends the `# wait` line of a wait for the tracer.
     fn wait(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         // Only a hostile ring has a wait that cannot be read.
         let Some(wait) = Wait::of_record(record) else { return };
@@ -456,7 +457,7 @@ impl Renderer {
         }
     }
 
-    /// Appends the losses that were not reported yet. Does nothing inside a message.
+    /// Appends lines for those of the losses in `now` that were not reported yet. Does nothing inside a message.
     pub fn losses(&mut self, now: &Losses, out: &mut Vec<u8>) {
         if self.state.in_message {
             return;
@@ -510,7 +511,7 @@ impl Renderer {
         }
     }
 
-    /// Leaves the file, which is no longer written: the thread continues in another one. That file reports again
+    /// Leaves the file, which is no longer written: the thread continues in another one. The other file reports again
     /// everything that no existing file reports. `remaining` is the content of all existing files of the thread.
     /// Messages that are in none of them are lost.
     pub fn leave(&mut self, remaining: &FileTotals) {
@@ -581,7 +582,7 @@ impl Renderer {
         );
     }
 
-    /// Appends a state of a thread. If the ticks are smaller than those of the line before, the line gets those.
+    /// Appends a state of a thread. If `ticks` are smaller than the ticks of the line before, the line gets the latter.
     pub fn thread_state(&mut self, ticks: Ticks, state: &ThreadState, out: &mut Vec<u8>) {
         self.state.last = self.state.last.max(ticks);
         self.states = self.states.saturating_add(1);

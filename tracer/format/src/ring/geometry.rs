@@ -31,16 +31,16 @@ pub const fn nested_capacity(capacity: u64) -> u64 {
     if sixteenth < 4096 { 4096 } else { sixteenth }
 }
 
-/// The plain values of [`Identity`], checked.
+/// The sizes of a ring and its nested ring, as in [`Identity`], but as plain values and checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// The number of bytes of data.
+    /// The number of bytes of the ring's data.
     pub capacity: u64,
-    /// The number of bytes of nested data.
+    /// The number of bytes of the nested ring's data.
     pub nested_capacity: u64,
-    /// The number of bytes of a block of data.
+    /// The number of bytes of a block of the ring.
     pub block: u64,
-    /// The number of bytes of a block of nested data.
+    /// The number of bytes of a block of the nested ring.
     pub nested_block: u64,
 }
 
@@ -72,11 +72,11 @@ pub enum RingError {
     NotARing,
     /// The layout has this version, which is unknown.
     Version(u32),
-    /// The sizes are impossible, or do not fit the file.
+    /// The sizes in the header are impossible, or do not fit the file.
     Geometry,
-    /// The positions are impossible.
+    /// The positions in the header are impossible.
     Positions,
-    /// The state has this impossible number.
+    /// The state in the header has this impossible number.
     State(u32),
     /// The ring contains a record of this kind, which is reserved for later versions.
     Kind(u8),
@@ -145,8 +145,8 @@ impl Identity {
         if sane { Ok(found) } else { Err(RingError::Geometry) }
     }
 
-    /// Returns the sizes of a ring in a file of `file_size` bytes, as [`Identity::check`] does; `None` if the ring
-    /// was not finished, so that no thread can have had it: the magic number is written last.
+    /// Returns the sizes of a ring in a file of `file_size` bytes, as [`Identity::check`] does; `None` if the ring is
+    /// not completely made, so that no thread can have had it: the magic number is written last.
     ///
     /// # Errors
     /// The bytes are not a ring of a known layout, or its sizes do not fit.

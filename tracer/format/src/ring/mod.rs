@@ -58,7 +58,7 @@ pub use geometry::{Geometry, MAX_CAPACITY, MIN_CAPACITY, RingError, block_size, 
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use open_calls::OpenCalls;
 
-/// The number of bytes before the data.
+/// The number of bytes of the header, before the data of the ring.
 pub const HEADER_BYTES: usize = 4096;
 /// The first eight bytes of a ring file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"TRCRING\n");
@@ -68,7 +68,7 @@ pub const LAYOUT_VERSION: u32 = 5;
 /// zero and have no meaning, and the slots have no [`FileTotals`]. Layout 3 has no [`OpenCalls`]. Layout 4 has
 /// no records of kinds 10 and 11, and the slots count no waits.
 pub const OLDEST_LAYOUT: u32 = 2;
-/// The greatest number of times that [`Written::end`] reads the words while the producer goes on.
+/// The greatest number of times that [`Written::end`] reads the words again because the producer has changed them.
 const TRIES: u32 = 100;
 
 /// The state of a ring, which says whether a thread has it. [`Header`] describes the transitions.
@@ -106,15 +106,15 @@ pub struct Identity {
     pub version: AtomicU32,
     /// The length of the header in bytes, [`HEADER_BYTES`].
     pub header_bytes: AtomicU32,
-    /// The number of bytes of data; a power of two from [`MIN_CAPACITY`] to [`MAX_CAPACITY`].
+    /// The number of bytes of the ring's data; a power of two from [`MIN_CAPACITY`] to [`MAX_CAPACITY`].
     pub capacity: AtomicU64,
-    /// The number of bytes of nested data; a power of two.
+    /// The number of bytes of the nested ring's data; a power of two.
     pub nested_capacity: AtomicU64,
     /// The number of bytes of a block of the ring.
     pub block: AtomicU32,
     /// The number of bytes of a block of the nested ring.
     pub nested_block: AtomicU32,
-    /// The id of the run.
+    /// The id of the run that has made the ring.
     pub run: AtomicU32,
     /// The number of the ring in its run.
     pub index: AtomicU32,
@@ -131,7 +131,7 @@ pub struct Tenancy {
     pub state: AtomicU32,
     /// A count that grows by one with each thread that takes the ring.
     pub generation: AtomicU32,
-    /// The thread's id.
+    /// The id of the thread that has the ring.
     pub tid: AtomicU64,
     /// The thread's name, shortened to 16 bytes, filled with zeros.
     pub name: [AtomicU64; 2],
@@ -144,9 +144,9 @@ pub struct Tenancy {
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct LongName {
-    /// The number of bytes; 0 if the name in the tenancy is whole.
+    /// The number of bytes of the name; 0 if the name in the tenancy is whole.
     pub length: AtomicU64,
-    /// The bytes, eight in a word.
+    /// The bytes of the name, eight in a word.
     pub bytes: [AtomicU64; MAX_NAME / 8],
 }
 
@@ -166,13 +166,13 @@ pub struct Written {
     /// The number of messages committed by the thread that has the ring. The producer stores it after the head that
     /// ends the last of them, so it may be one less than the number that [`Written::end`] returns.
     pub committed: AtomicU64,
-    /// The number of messages lost because there was no room.
+    /// The number of messages lost because there was no room in the ring.
     pub lost_full: AtomicU64,
     /// The number of messages lost because their formatting did not end.
     pub lost_panic: AtomicU64,
-    /// The number of times that the thread waited for room.
+    /// The number of times that the thread waited for the tracer.
     pub stalls: AtomicU64,
-    /// The time that the thread waited for room, in nanoseconds.
+    /// The time for which the thread waited for the tracer, in nanoseconds.
     pub stall_ns: AtomicU64,
 }
 
@@ -199,40 +199,40 @@ pub struct Selected {
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Slot {
-    /// The position in the ring before which all records are in the file.
+    /// The position in the ring before which all records are in the thread's file.
     pub consumed: AtomicU64,
-    /// The position in the nested ring before which all records are in the file.
+    /// The position in the nested ring before which all records are in the thread's file.
     pub nested_consumed: AtomicU64,
     /// The length in bytes of the file that goes with this progress; 0 if no file was made yet.
     pub file_length: AtomicU64,
-    /// The file's device.
+    /// The device of the thread's file.
     pub device: AtomicU64,
-    /// The file's inode.
+    /// The inode number of the thread's file.
     pub inode: AtomicU64,
-    /// The `<n>` of the file's name.
+    /// The `<n>` of the name of the thread's file.
     pub file_number: AtomicU64,
     /// Two flags: 1 while the file ends inside a message whose last piece is not in it; 2 while the ring
     /// continues a message that is reported lost.
     pub in_message: AtomicU64,
     /// A flag, 1 when the file's last line is an `# end`.
     pub ended: AtomicU64,
-    /// The ticks of the last line.
+    /// The ticks of the file's last line.
     pub last_ticks: AtomicU64,
     /// The number of messages in the file.
     pub records: AtomicU64,
-    /// The numbers of messages reported lost in the file and in those before it that are still there, in the
+    /// The numbers of messages reported lost in the file and in the thread's earlier files that still exist, in the
     /// order of [`LossReason`].
     pub lost: [AtomicU64; LossReason::COUNT],
-    /// The stall time reported in the same files, in nanoseconds.
+    /// The time of waits for the tracer that these files report, in nanoseconds.
     pub stall_ns: AtomicU64,
     /// A flag, 1 while the clock of the thread is behind the file's last line.
     pub behind: AtomicU64,
-    /// The number of messages in the thread's earlier files that are still there; with the three fields below
-    /// an [`FileTotals`].
+    /// The number of messages in the thread's earlier files that still exist; with the three fields below a
+    /// [`FileTotals`].
     pub records_in_earlier_files: AtomicU64,
     /// The numbers of messages reported lost in the earlier files, in the order of [`LossReason`].
     pub lost_in_earlier_files: [AtomicU64; LossReason::COUNT],
-    /// The stall time reported in the earlier files, in nanoseconds.
+    /// The time of waits for the tracer that the earlier files report, in nanoseconds.
     pub stall_ns_in_earlier_files: AtomicU64,
     /// The sum of the earlier files' lengths in bytes.
     pub bytes_in_earlier_files: AtomicU64,
@@ -243,17 +243,17 @@ pub struct Slot {
 /// The plain values of a [`Slot`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// The position in the ring before which all records are in the file.
+    /// The position in the ring before which all records are in the thread's file.
     pub consumed: u64,
-    /// The position in the nested ring before which all records are in the file.
+    /// The position in the nested ring before which all records are in the thread's file.
     pub nested_consumed: u64,
-    /// The length of the file in bytes.
+    /// The length of the thread's file in bytes.
     pub file_length: u64,
-    /// The file's device.
+    /// The device of the thread's file.
     pub device: u64,
-    /// The file's inode.
+    /// The inode number of the thread's file.
     pub inode: u64,
-    /// The `<n>` of the file's name.
+    /// The `<n>` of the name of the thread's file.
     pub file_number: u32,
     /// The state from which the renderer continues.
     pub render: RenderState,
@@ -409,8 +409,8 @@ impl Header {
         self.long_name.length.store(longer.len() as u64, Ordering::Relaxed);
     }
 
-    /// Publishes the progress of a consumer: steps (b) and (c) of the write order. The caller has written
-    /// the text to the file, and calls [`Header::free`] afterwards.
+    /// Publishes the progress of a consumer: fills the slot that is not selected, and selects it. The caller has
+    /// written the text to the file, and calls [`Header::free`] afterwards.
     pub fn publish(&self, progress: &Progress) {
         let count = self.selected.count.load(Ordering::Relaxed).wrapping_add(1);
         // An observer may still read the slot that is filled now. If it sees any of the new values, its last load of
@@ -420,7 +420,8 @@ impl Header {
         self.selected.count.store(count, Ordering::Release);
     }
 
-    /// Lets the producer write again to the space of the records that `progress` has consumed: step (d).
+    /// Lets the producer write again to the space of the records that `progress` has consumed. It is the last step of a
+    /// consumer, after [`Header::publish`].
     pub fn free(&self, progress: &Progress) {
         self.consumed.main.store(progress.consumed, Ordering::Release);
         self.consumed.nested.store(progress.nested_consumed, Ordering::Release);
@@ -445,7 +446,7 @@ impl Header {
     }
 
     /// Returns whether `later`, a copy that was made later, shows the same tenant and no further publication. If so,
-    /// everything that was read between the two copies belongs to this one.
+    /// everything that was read between the two copies belongs to the state that this copy shows.
     #[must_use]
     pub fn is_same_snapshot_as(&self, later: &Header) -> bool {
         let moment = |header: &Header| {
@@ -466,8 +467,8 @@ impl Header {
         self.identity.version.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of messages that the ring's thread has committed, including messages made inside
-    /// others. The number is exact if the thread has ended, in whatever way; see [`Written::end`].
+    /// Returns the number of messages that the ring's thread has committed, including messages made inside other ones.
+    /// The number is exact if the thread has ended, in whatever way; see [`Written::end`].
     #[must_use]
     pub fn committed(&self) -> u64 {
         let layout = self.layout();
@@ -545,16 +546,16 @@ pub struct Counts {
     pub lost_full: u64,
     /// The number of messages lost because their formatting did not end.
     pub lost_panic: u64,
-    /// The number of waits for room.
+    /// The number of waits for the tracer.
     pub stalls: u64,
-    /// The time waited for room, in nanoseconds.
+    /// The time waited for the tracer, in nanoseconds.
     pub stall_ns: u64,
 }
 
 /// The position where a producer's records end, and the number of messages that it has committed before that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommittedEnd {
-    /// The position of the head.
+    /// The position where the records end.
     pub position: u64,
     /// The number of messages that the ring's thread has committed before that position.
     pub messages: u64,

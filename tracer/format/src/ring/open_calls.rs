@@ -26,14 +26,14 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::line::Ticks;
 use crate::record::hook_enter_word;
 
-/// The greatest number of calls that are held back. If there are more, the outermost one is recorded although it may
-/// be left soon.
+/// The greatest number of calls that are held back until they are long enough to be recorded. If there are more, the
+/// outermost one is recorded although it may be left soon.
 pub const MAX_OPEN: u64 = 112;
 
-/// A call that is held back.
+/// A call that is held back: it is open, and still too short to be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenCall {
-    /// The time when it was entered; never 0.
+    /// The ticks at which the call was entered; never 0.
     pub ticks: Ticks,
     /// An address in the function.
     pub address: u64,
@@ -48,16 +48,16 @@ pub struct OpenCall {
 pub struct OpenCalls {
     /// The number of the outermost call that is held back. Numbers only grow.
     first: AtomicU64,
-    /// The number that the next call gets.
+    /// The number of the next call that will be held back.
     end: AtomicU64,
     /// The number of the call that was moved into the ring last, plus 1.
     moved: AtomicU64,
-    /// The head of the ring when that move began.
+    /// The head of the ring when the move of that call into the ring began.
     moved_at: AtomicU64,
     places: [Place; MAX_OPEN as usize],
 }
 
-/// A place for a call. Its ticks are 0 while it is being written.
+/// The room for one call that is held back. Its ticks are 0 while it is being written.
 #[derive(Debug)]
 #[repr(C)]
 struct Place {
@@ -67,7 +67,7 @@ struct Place {
 }
 
 impl OpenCall {
-    /// Appends the record of the call's entry in its ring form, as a compiler's hook makes it.
+    /// Appends the record of the call's entry as a compiler's hook makes it in a ring.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&hook_enter_word(self.address).to_le_bytes());
         out.extend_from_slice(&self.ticks.0.to_le_bytes());

@@ -25,19 +25,19 @@ pub struct Template {
 pub enum Piece {
     /// Text that stands for itself; `{{` and `}}` are single braces here.
     Literal(String),
-    /// A place for an argument.
+    /// A placeholder for an argument, `{...}`.
     Argument {
-        /// The argument that the place refers to.
+        /// The argument that the placeholder refers to.
         position: Position,
         /// The format of the argument.
         spec: Spec,
     },
 }
 
-/// The argument that a place refers to.
+/// The argument that a placeholder refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// `{}`, the next argument that no other place without a number has taken.
+    /// `{}`, the next argument that no earlier placeholder without an index or a name has taken.
     Next,
     /// `{0}`, the argument of this index.
     Index(usize),
@@ -45,11 +45,11 @@ pub enum Position {
     Name(String),
 }
 
-/// The format of an argument: the part of its place after the `:`.
+/// The format of an argument: the part of its placeholder after the `:`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
-    /// The character that fills up to the width. It has an effect only with an alignment; otherwise the writer omits
-    /// it.
+    /// The character that pads the value to the width. It has an effect only with an alignment; otherwise the writer
+    /// omits it.
     pub fill: Option<char>,
     /// The position of the value in its width.
     pub align: Option<Align>,
@@ -110,7 +110,7 @@ pub enum CountSpec {
     Index(usize),
     /// `name$`, the value of an argument by its name.
     Name(String),
-    /// `.*`, the value of the next argument, before the formatted one; only for a precision.
+    /// `.*`, the value of the next argument, which comes before the formatted one; only for a precision.
     Star,
 }
 
@@ -181,7 +181,7 @@ pub struct TemplateError {
 /// A mistake in a format string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TemplateErrorReason {
-    /// A `}` is missing here.
+    /// A `}` is missing at this position.
     Unclosed,
     /// A `}` has no `{` before it.
     Unopened,
@@ -209,9 +209,9 @@ impl fmt::Display for TemplateError {
 impl std::error::Error for TemplateError {}
 
 impl Template {
-    /// Replaces every [`Position::Next`], [`Position::Name`], [`CountSpec::Name`] and [`CountSpec::Star`] by
-    /// the index that `format_args!` gives it: `positional` arguments come first, then those with `names`. If a
-    /// name is not among them, appends it: it is captured from the scope of the call.
+    /// Replaces every [`Position::Next`], [`Position::Name`], [`CountSpec::Name`] and [`CountSpec::Star`] by the index
+    /// that `format_args!` gives it: `positional` arguments come first, then those with `names`. If a name is not among
+    /// `names`, appends it to them: the argument is captured from the scope of the call.
     ///
     /// Indices are not checked against the number of arguments.
     pub fn resolve(&mut self, positional: usize, names: &mut Vec<String>) {

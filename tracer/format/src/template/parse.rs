@@ -71,7 +71,7 @@ impl<'a> TemplateParser<'a> {
         Err(TemplateError { at: self.at, reason })
     }
 
-    /// Reads the part of a place after its `{`, up to its `}`.
+    /// Reads the part of a placeholder after its `{`, up to its `}`.
     fn argument(&mut self) -> Result<Piece, TemplateError> {
         let position = match self.number()? {
             Some(index) => Position::Index(index),
@@ -136,7 +136,7 @@ impl<'a> TemplateParser<'a> {
         Ok(spec)
     }
 
-    /// Reads a number, `number$` or `name$`; does not consume a name without `$`, which is a trait.
+    /// Reads a number, `number$` or `name$`; does not consume a name without `$`, which is the letter of a trait.
     fn count(&mut self) -> Result<CountSpec, TemplateError> {
         if let Some(number) = self.number()? {
             return Ok(if self.take('$') { CountSpec::Index(number) } else { CountSpec::Is(number) });

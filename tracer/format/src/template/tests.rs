@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Returns the position and the format in a format string with one place for an argument.
+/// Returns the position and the format in a format string with one placeholder.
 fn only(text: &str) -> (Position, Spec) {
     match Template::parse(text).unwrap().pieces.remove(0) {
         Piece::Argument { position, spec } => (position, spec),
@@ -12,7 +12,8 @@ fn only(text: &str) -> (Position, Spec) {
     }
 }
 
-/// Checks a format string that the compiler has accepted against the text that it made of it.
+/// Returns a format string and the text that the compiler makes of it, which shows that the compiler accepts the
+/// string.
 macro_rules! compiled {
     ($format:literal $(, $args:expr)*) => { ($format, format!($format $(, $args)*)) };
 }

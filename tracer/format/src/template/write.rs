@@ -31,7 +31,7 @@ impl fmt::Display for Template {
     }
 }
 
-/// Writes the part of a place between `:` and `}`.
+/// Writes the part of a placeholder between `:` and `}`.
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write as _;

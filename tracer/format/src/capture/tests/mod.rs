@@ -31,8 +31,8 @@ pub(crate) fn bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {
     bytes
 }
 
-/// Does the same as [`bytes_of`], for few types, and also checks that the cursor is full if it has less room than the
-/// value takes.
+/// Returns the bytes of a value as [`bytes_of`] does, and also checks that the cursor is full if it has less room than
+/// the value takes.
 fn checked_bytes_of<By, T: Capture<By> + ?Sized>(value: &T) -> Vec<u8> {
     let bytes = bytes_of(value);
     for short in 0..bytes.len() {
@@ -188,7 +188,7 @@ fn signatures_distinguish_types() {
     assert_ne!(<&str as Capture<by::Pointer>>::SIGNATURE, <&str as Capture<by::Debug>>::SIGNATURE);
 }
 
-/// Writes a whole type: the counterpart of the parser.
+/// Appends the descriptor of `ty`: the reverse of the parser.
 pub(crate) fn write_type(ty: &Type, to: &mut Vec<u8>) {
     match ty {
         Type::Scalar(scalar) => to.push(scalar.tag()),

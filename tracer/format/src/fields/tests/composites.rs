@@ -13,7 +13,7 @@ use crate::capture::tests::bytes_of;
 use crate::capture::tests::types::{Kinds, Named, Nothing, Tuple, Unit};
 use crate::capture::{Capture, by};
 
-/// Returns entries without a width; fill, alignment and `0` have no effect then.
+/// Returns the format strings to compare, without a width: fill, alignment and `0` have no effect then.
 fn table() -> Vec<Entry<dyn Debug>> {
     macro_rules! flags {
         ($($flags:literal)*) => {

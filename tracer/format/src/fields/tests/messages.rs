@@ -6,7 +6,8 @@ use crate::capture::tests::bytes_of;
 use crate::capture::{Capture, by};
 use crate::escape::{EscapeContext, escape_into};
 
-/// A message being put together, piece by piece, as a call would and as `format!` would.
+/// A message that is put together piece by piece, as the bytes that a call captures and as the text that `format!`
+/// makes.
 #[derive(Default)]
 struct DrawnMessage {
     format: String,

@@ -21,7 +21,7 @@ use crate::capture::{Capture, by};
 /// A format string, and the text that `format!` makes of it with a value and, if the string needs them, width
 /// and precision.
 ///
-/// The value is argument 0; a width is argument 1 and a precision the one after that.
+/// The value is argument 0; a width, if there is one, is argument 1, and a precision is the last argument.
 struct Entry<V: ?Sized> {
     format: &'static str,
     width: bool,
@@ -29,8 +29,8 @@ struct Entry<V: ?Sized> {
     expected: fn(&V, usize, usize) -> String,
 }
 
-/// A wrapper of a reference that forwards every trait to the value: `{:p}` of a reference would print its own
-/// address.
+/// A reference that forwards every formatting trait to the value: `{:p}` of a plain reference to a pointer would print
+/// the reference, and not the pointer.
 struct Shown<'a, V: ?Sized>(&'a V);
 
 macro_rules! shown {
@@ -85,8 +85,7 @@ macro_rules! leaf {
     };
 }
 
-/// Makes the entries of one letter, for all flags: each of the alternatives of one flag with each of the
-/// others.
+/// Makes the entries for the letter of one trait, with every combination of flags.
 macro_rules! entries {
     ($value:ty, $by:literal) => { entries!($value, $by; "", "<", "é^", "🦀>") };
     ($value:ty, $by:literal; $($fill:literal),*) => {

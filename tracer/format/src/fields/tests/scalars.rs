@@ -17,7 +17,7 @@ macro_rules! for_types {
     };
 }
 
-/// `()`, as a macro's list of types takes it.
+/// The type `()` under a name that a macro's list of types accepts.
 type Void = ();
 const TYPES: usize = 12;
 
@@ -80,7 +80,7 @@ fn pointers_are_as_format_prints_them() {
     for_types!(Pointer, dyn Pointer, &table, cases(2_000), *const u8);
 }
 
-/// Compares many more floats with `{}` and `{:?}`, because std does not write them here.
+/// Compares many more floats with `{}` and `{:?}`, because the renderer writes these without std.
 #[test]
 fn the_shortest_digits_of_floats_are_those_of_std() {
     let display = leaf!(dyn Display, "", "");
@@ -90,7 +90,7 @@ fn the_shortest_digits_of_floats_are_those_of_std() {
     for_types!(Debug, dyn Debug, &debug[..1], cases, f32 f64);
 }
 
-/// Compares floats with a precision, because std does not write these either.
+/// Compares floats with a precision, because the renderer writes these without std, too.
 #[test]
 fn rounded_floats_are_those_of_std() {
     let display = leaf!(dyn Display, "", "");
@@ -115,8 +115,7 @@ fn every_f32_has_the_digits_of_std() {
     }
 }
 
-/// Compares widths and precisions that are numbers in the format string, and others that are not in the tables with
-/// `$`.
+/// Compares format strings that contain their widths and precisions as numbers: those in the tables refer to arguments.
 #[test]
 fn widths_and_precisions_in_the_format_string_apply() {
     macro_rules! same {

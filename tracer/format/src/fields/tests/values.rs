@@ -204,7 +204,7 @@ impl Drawn for SocketAddr {
     }
 }
 
-/// A name that can be captured.
+/// A name of the operating system that can be captured: it is Unicode and has no `'`.
 impl Drawn for OsString {
     fn draw(from: &mut Draw) -> OsString {
         String::draw(from).replace('\'', "/").into()
@@ -221,7 +221,7 @@ impl Drawn for () {
     fn draw(_: &mut Draw) {}
 }
 
-/// A pointer that points nowhere.
+/// A pointer with a random address, which points to nothing.
 impl Drawn for *const u8 {
     fn draw(from: &mut Draw) -> *const u8 {
         std::ptr::without_provenance(usize::draw(from))

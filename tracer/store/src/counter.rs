@@ -16,7 +16,7 @@ use trace_format::wall::Wall;
 
 use crate::sys;
 
-/// Returns the clock that this machine allows, `wanted` or the system's.
+/// Returns `wanted` if this machine allows that clock, otherwise the system's clock.
 pub fn available(wanted: ClockKind) -> ClockKind {
     if wanted != ClockKind::System && has_counter() && sys::counter_is_trusted() {
         wanted
@@ -54,7 +54,7 @@ pub fn system() -> u64 {
     sys::monotonic_ns()
 }
 
-/// Reads the counter in program order.
+/// Reads the processor's counter in program order, after the instructions before it.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[must_use]
@@ -67,7 +67,7 @@ pub fn ordered() -> u64 {
     }
 }
 
-/// Reads the counter, perhaps before the instructions before it in the program have finished.
+/// Reads the processor's counter, perhaps before the instructions before it in the program have finished.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[must_use]
@@ -79,7 +79,7 @@ pub fn fast() -> u64 {
     }
 }
 
-/// Reads the counter in program order.
+/// Reads the processor's counter in program order, after the instructions before it.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 #[must_use]
@@ -93,7 +93,7 @@ pub fn ordered() -> u64 {
     ticks
 }
 
-/// Reads the counter, perhaps before the instructions before it in the program have finished.
+/// Reads the processor's counter, perhaps before the instructions before it in the program have finished.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 #[must_use]
@@ -120,8 +120,8 @@ pub fn fast() -> u64 {
     sys::monotonic_ns()
 }
 
-/// Reads a counter and the wall clock at the same moment: returns the closest of three tries. `now` reads the
-/// counter.
+/// Reads a counter and the wall clock at the same moment: of three tries, returns the one in which the reading took the
+/// fewest ticks. `now` reads the counter.
 pub fn pair(now: impl Fn() -> Ticks) -> (Ticks, Wall) {
     let attempt = || {
         let before = now();
@@ -136,8 +136,8 @@ pub fn pair(now: impl Fn() -> Ticks) -> (Ticks, Wall) {
     (ticks, wall)
 }
 
-/// Reads a counter and all clocks of the system at the same moment: returns the closest of three tries. `now` reads
-/// the counter.
+/// Reads a counter and all clocks of the system at the same moment: of three tries, returns the one in which the
+/// reading took the fewest ticks. `now` reads the counter.
 pub fn look(now: impl Fn() -> Ticks) -> Meta {
     let attempt = || {
         let before = now();
@@ -154,8 +154,8 @@ pub fn look(now: impl Fn() -> Ticks) -> Meta {
     Meta::Clock { ticks: Ticks(before.0 + within / 2), wall, system }
 }
 
-/// Reads the same as [`look`], and the accuracy of the wall clock, for a `# clock` line. Reads the accuracy first,
-/// because that takes system calls.
+/// Reads the clocks as [`look`] does, and the accuracy of the wall clock, for a `# clock` line. Reads the accuracy
+/// first, because that takes system calls.
 pub fn clock_line(now: impl Fn() -> Ticks) -> Meta {
     let quality = sys::wall_quality();
     let mut line = look(now);

@@ -17,7 +17,7 @@
 //! | [`drain`] | the writing of a ring to a file, in the order that neither loses nor doubles records |
 //! | [`run_directory`] | the directory with a run's life file, manifest, site table and rings |
 //! | [`recovery`] | the writing of dead runs' rings to their files |
-//! | [`inspect`] | the reading of the current contents of rings, without changing anything |
+//! | [`inspect`] | the reading of the records that are in rings now, without changing anything |
 //!
 //! Each module uses only those above it in this table.
 

@@ -29,7 +29,7 @@ use crate::sys;
 #[derive(Debug)]
 pub struct Lock {
     map: MmapRaw,
-    /// The file; `None` if the mapping alone holds the locks, or this holds none.
+    /// The file; `None` if the mapping alone holds the locks, or if no lock can be taken.
     file: Option<File>,
     /// Whether the mapping is a copy, which holds no lock.
     copied: bool,
@@ -83,7 +83,7 @@ impl Lock {
         }
     }
 
-    /// Takes the lock on one byte.
+    /// Takes the lock on one byte of the file.
     ///
     /// # Errors
     /// Another holder has the lock, or the descriptor is closed.
@@ -106,14 +106,14 @@ impl Lock {
         }
     }
 
-    /// Returns the page as a life page; `None` if the file is too short.
+    /// Returns the mapped page as a life page; `None` if the file is too short.
     fn page(&self) -> Option<&Life> {
         // SAFETY: the mapping is page-aligned, long enough by the condition, and lives as long as `self`;
         // `Life` is atomics only, for which any bytes are valid.
         (self.map.len() >= FILE_BYTES).then(|| unsafe { &*self.map.as_ptr().cast::<Life>() })
     }
 
-    /// Returns the life page of a run; `Ok(None)` if the page was not finished.
+    /// Returns the life page of a run; `Ok(None)` if the page was not completely made.
     ///
     /// # Errors
     /// The page has another layout.
@@ -163,19 +163,20 @@ pub enum Asked {
     Already,
     /// The run's flusher will see the request.
     Asked,
-    /// The run's flusher does not see requests.
+    /// The run's flusher does not look at requests.
     NotListening,
 }
 
-/// Requests that the living run in `directory` resumes tracing if `on`, else pauses it, unless it is in that state.
+/// Requests that the living run in `directory` resumes tracing if `on`, else pauses it, unless the run is already in
+/// that state.
 ///
 /// # Errors
-/// Its life file cannot be opened, or has another layout.
+/// The run's life file cannot be opened, or has another layout.
 pub fn ask(directory: &Path, on: bool) -> io::Result<Asked> {
     access_switch(directory, on, |switch| switch.ask(on))
 }
 
-/// Returns the state of the request.
+/// Returns the state of the request that [`ask`] has made with the same arguments.
 ///
 /// # Errors
 /// The same as those of [`ask`].

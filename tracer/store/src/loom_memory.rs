@@ -23,7 +23,7 @@ pub fn may_begin_small(geometry: &Geometry) -> bool {
 #[derive(Debug)]
 pub enum Memory {}
 
-/// A copy of a ring's header, which is never made either.
+/// A copy of a ring's header, which is never made under the model checker.
 #[derive(Debug)]
 pub(crate) enum HeaderCopy {}
 

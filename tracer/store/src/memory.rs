@@ -1,6 +1,6 @@
 //! The memory of a ring, and every raw access to it.
 //!
-//! [`Data`] is a place for records: `capacity` bytes, addressed by positions that only grow. Its unsafe
+//! [`Data`] is the room for the records of a ring: `capacity` bytes, addressed by positions that only grow. Its unsafe
 //! functions define the valid positions; the rest of the ring is safe code that relies on these rules.
 #![allow(unsafe_code, reason = "raw access to a mapping that two threads share; each block argued")]
 
@@ -16,9 +16,9 @@ use crate::sys;
 
 /// The number of bytes at the beginning of a ring's data that are reserved first if a thread waits for the ring.
 pub const FIRST_BYTES: u64 = 16 * 1024;
-/// The number of bytes at the beginning of a ring's nested data that are reserved first.
+/// The number of bytes at the beginning of a nested ring's data that are reserved first.
 pub const FIRST_NESTED_BYTES: u64 = 4096;
-/// The most bytes that are reserved in one step after that. Each step takes about 40 microseconds.
+/// The most bytes that are reserved in one step after the first bytes. Each step takes about 40 microseconds.
 pub const MAX_STEP_BYTES: u64 = 64 * 1024;
 
 /// Returns whether a thread may get a ring of which only the first bytes are reserved: the bytes that the producer
@@ -36,7 +36,7 @@ pub fn may_begin_small(geometry: &Geometry) -> bool {
 pub struct Memory {
     map: MmapRaw,
     geometry: Geometry,
-    /// The file of the ring, if this is a copy.
+    /// The file of the ring, if this is a copy of the ring's contents.
     original: Option<File>,
 }
 
@@ -46,7 +46,8 @@ const COPY_TRIES: u32 = 100;
 const WINDOW: usize = 256 * 1024;
 
 impl Memory {
-    /// Maps `file` as shared memory without touching a page; only the first bytes of each part need to be reserved.
+    /// Maps `file` as shared memory without touching a page; only the first bytes of ring and nested ring need to be
+    /// reserved.
     ///
     /// # Errors
     /// The file cannot be mapped.
@@ -63,8 +64,8 @@ impl Memory {
         sys::populate(self.map.as_mut_ptr().wrapping_add(start), end - start);
     }
 
-    /// Maps the ring in `file` that a dead run has left. Returns `None` if the ring was not finished, so
-    /// that no thread can have had it: the magic number is written last.
+    /// Maps the ring in `file` that a dead run has left. Returns `None` if the process ended before the ring was
+    /// completely made, so that no thread can have had it: the magic number is written last.
     ///
     /// # Errors
     /// The file cannot be mapped, or is not a ring of a known version, for example because its sizes do not fit the
@@ -104,7 +105,8 @@ impl Memory {
         Ok(geometry.map(|geometry| Memory { geometry, ..memory }))
     }
 
-    /// Copies the part of a ring of `size` bytes that is in no file yet.
+    /// Copies the part of a ring of `size` bytes that is in no file yet. Returns `None` if the ring is not completely
+    /// made.
     fn copied(file: &File, size: u64) -> io::Result<Option<Memory>> {
         let Some(first) = HeaderCopy::of(file, size)? else { return Ok(None) };
         let geometry = first.geometry;
@@ -151,12 +153,12 @@ impl Memory {
         }
     }
 
-    /// Returns whether this is a copy, which does not show later changes of the ring.
+    /// Returns whether this is a copy of the ring's contents, which does not show later changes of the ring.
     pub(crate) fn is_copy(&self) -> bool {
         self.original.is_some()
     }
 
-    /// Makes memory that is private to this process.
+    /// Makes the memory of a ring that is private to this process.
     pub fn private(geometry: Geometry) -> io::Result<Memory> {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).populate().map_anon()?.into();
@@ -174,7 +176,7 @@ impl Memory {
         self.header().identity.overwrite.load(Ordering::Relaxed) == 1
     }
 
-    /// Returns the header.
+    /// Returns the header of the ring.
     pub fn header(&self) -> &Header {
         // SAFETY: the mapping is at least `HEADER_BYTES` long and page-aligned; `Header` is atomics only, for
         // which any bytes are valid, and lives as long as the mapping, that is as long as `self`.
@@ -196,8 +198,8 @@ impl Memory {
     }
 
     /// Copies a range of positions of the ring while the producer may be writing there. Afterwards,
-    /// [`oldest`](trace_format::ring::oldest) returns the position before which the producer has begun to overwrite;
-    /// the part of the copy before it has no meaning.
+    /// [`oldest`](trace_format::ring::oldest) returns the position before which the producer has begun to overwrite the
+    /// ring; the part of the copy before that position has no meaning.
     #[must_use]
     pub fn copy(&self, range: Range<u64>) -> Vec<u8> {
         // SAFETY: the data is mapped as long as `self`.
@@ -220,7 +222,8 @@ pub(crate) struct HeaderCopy {
 }
 
 impl HeaderCopy {
-    /// Copies the header of the ring of `size` bytes in `file`. Returns `None` if the ring was not finished.
+    /// Copies the header of the ring of `size` bytes in `file`. Returns `None` if the ring is not completely made: its
+    /// process is still making it, or was killed before it had.
     ///
     /// # Errors
     /// The file cannot be read, or is not a ring of a known version.
@@ -246,14 +249,14 @@ impl HeaderCopy {
         HeaderCopy::bytes_of(&self.map)
     }
 
-    /// Returns the header in a private copy.
+    /// Returns the bytes of the header in a private copy.
     fn bytes_of(map: &MmapRaw) -> &[u8] {
         // SAFETY: each mapping for which this is called has at least this many bytes, and no other thread writes them
         // while this thread reads them: they are private to this process and used by one thread.
         unsafe { std::slice::from_raw_parts(map.as_ptr(), HEADER_BYTES) }
     }
 
-    /// Copies the data that, according to this header, is in no trace file yet, to the same place of another file.
+    /// Copies the data that, according to this header, is in no trace file yet, to the same offsets of another file.
     fn copy_unread(&self, from: &File, to: &File) -> io::Result<()> {
         let (header, geometry) = (self.header(), self.geometry);
         let progress = header.published();
@@ -273,7 +276,7 @@ impl HeaderCopy {
     }
 }
 
-/// Copies a range of a file to the same place of another file, through a buffer; holes stay holes.
+/// Copies a range of a file to the same offsets of another file, through a buffer; holes stay holes.
 fn copy_range(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
     let mut window = vec![0; WINDOW.min(usize::try_from(range.end - range.start).unwrap_or(WINDOW))];
     let mut at = range.start;
@@ -292,7 +295,7 @@ fn copy_range(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies a slice, which must be as long as the other one; if it is short, by two moves, which may overlap.
+/// Copies `from` to `to`, which must have the same length; if that is short, by two moves, which may overlap.
 #[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {
     let copied = match from.len() {
@@ -308,7 +311,8 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Copies the first `N` and the last `N` bytes of a slice; `None` if it has fewer.
+/// Copies the first `N` and the last `N` bytes of `from` to `to`, which has the same length; `None` if that is less
+/// than `N`.
 #[inline(always)]
 fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> Option<()> {
     let (first, last) = (from.first_chunk::<N>()?, from.last_chunk::<N>()?);
@@ -317,16 +321,16 @@ fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// The data of a ring or nested ring. It is a plain pointer, which is valid as long as the [`Memory`] is.
+/// The data of a ring or nested ring. It is a plain pointer, which is valid as long as the [`Memory`] lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
     base: *mut u8,
-    /// The capacity, a power of two, less one.
+    /// The capacity in bytes, which is a power of two, minus one: the bits of a position that are its offset.
     mask: u64,
 }
 
 impl Data {
-    /// Returns the number of bytes.
+    /// Returns the number of bytes of the data.
     pub fn capacity(self) -> u64 {
         self.mask + 1
     }
@@ -349,7 +353,7 @@ impl Data {
         unsafe { self.at(position).cast::<u64>().write(word.to_le()) };
     }
 
-    /// Writes words, one after the other.
+    /// Writes words, one after the other, from an aligned position on.
     ///
     /// # Safety
     /// The same as for [`Data::write_word`], for the whole range, which must not cross the border of a block.
@@ -359,7 +363,7 @@ impl Data {
         unsafe { self.at(position).cast::<[u64; N]>().write(words.map(u64::to_le)) };
     }
 
-    /// Writes bytes.
+    /// Writes bytes from a position on.
     ///
     /// # Safety
     /// The same as for [`Data::write_word`], for the whole range, which must not cross the border of a block.
@@ -370,7 +374,8 @@ impl Data {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(position), bytes.len()) };
     }
 
-    /// Writes bytes, up to 32 of them without a call of `memcpy`, which takes longer than the copy itself.
+    /// Writes bytes from a position on, up to 32 of them without a call of `memcpy`, which takes longer than the copy
+    /// itself.
     ///
     /// # Safety
     /// The same as for [`Data::write_bytes`].
@@ -391,7 +396,7 @@ impl Data {
         unsafe { std::slice::from_raw_parts_mut(self.at(position), len) }
     }
 
-    /// Returns bytes that the producer itself has written and has not published.
+    /// Returns the `N` bytes at a position, which the producer itself has written and has not published.
     ///
     /// # Safety
     /// The same as for [`Data::write_bytes`]; the range was written before.
@@ -417,7 +422,7 @@ impl Data {
         bytes
     }
 
-    /// Returns the bytes of a range of positions, in two parts if it wraps.
+    /// Returns the bytes of a range of positions, in two parts if the range wraps at the end of the data.
     ///
     /// # Safety
     /// The caller is the consumer; the range lies between the consumed position that the producer knows and a

@@ -51,11 +51,12 @@ pub struct Recovered {
     pub run: Run,
     /// The directories in which the run's trace files are.
     pub directories: Vec<PathBuf>,
-    /// The run's threads that were alive, or whose files were incomplete, when it died.
+    /// The threads of the run that were alive, or whose files were incomplete, when the run died.
     pub threads: Vec<RecoveredThread>,
     /// The number of lost records of threads that never got a ring.
     pub ringless_records: u64,
-    /// The number of rings whose files were removed before: their records that were in no file yet are lost.
+    /// The number of rings whose files were removed before the recovery: their records that were in no file yet are
+    /// lost.
     pub missing_rings: u64,
     /// The errors that occurred; the rings that they concern are left in place.
     pub errors: Vec<io::Error>,
@@ -64,20 +65,20 @@ pub struct Recovered {
 /// A thread of a dead run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveredThread {
-    /// The operating system's id.
+    /// The operating system's id of the thread.
     pub tid: u64,
     /// The thread's name.
     pub name: Vec<u8>,
     /// The number of records that were in the thread's ring and not in its file.
     pub records: u64,
-    /// The total number of records that the thread had put into its ring.
+    /// The total number of records that the thread had committed to its ring.
     pub committed: u64,
     /// Whether the thread was alive when the process was killed.
     pub killed: bool,
 }
 
-/// Returns the directories that may contain the directories of this user's runs: `TRACER_RUNTIME_DIR`, or the
-/// system's places.
+/// Returns the directories that may contain the directories of this user's runs: the directory in the variable
+/// `TRACER_RUNTIME_DIR` or, if it is not set, the system's places.
 #[must_use]
 pub fn runtime_directories() -> Vec<PathBuf> {
     match variables::value(variables::RUNTIME_DIR) {
@@ -86,15 +87,15 @@ pub fn runtime_directories() -> Vec<PathBuf> {
     }
 }
 
-/// Returns the path with these bytes.
+/// Returns the path that consists of these bytes.
 #[must_use]
 pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     sys::path_from_bytes(bytes)
 }
 
-/// Recovers the dead runs in `directories` whose manifests `wanted` accepts. Skips living runs, other users'
-/// directories and everything that is not a run. If another recoverer is at work, waits for it. `cause`
-/// returns the cause of the end of a run's process, as far as the caller knows it.
+/// Recovers the dead runs in `directories` that `wanted` accepts. Skips living runs, other users' directories and
+/// everything that is not a run. If another recoverer is at work on a run, waits for it. `cause` returns the cause of
+/// the end of a run's process, as far as the caller knows it.
 ///
 /// Root recovers other users' runs with [`recover_other_users`].
 pub fn recover(
@@ -111,9 +112,9 @@ pub fn recover(
     recovery
 }
 
-/// Recovers dead runs for a flusher, which must also serve its own threads: calls `going_on` after each
-/// portion, and skips runs that another recoverer has begun, or that belong to other users. `wanted` must
-/// not accept the flusher's own run, whose locks may have been removed.
+/// Recovers dead runs for a flusher, which must also serve its own threads: calls `going_on` after each portion that
+/// was written, and skips runs that another recoverer has begun, or that belong to other users. `wanted` must not
+/// accept the flusher's own run, whose locks may have been removed.
 pub fn recover_in_background(
     directories: &[PathBuf],
     wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
@@ -158,7 +159,7 @@ enum BusyPolicy {
     SkipRun,
 }
 
-/// Recovers the runs in one user's directory.
+/// Recovers the runs in a directory of runs, which belongs to one user.
 fn recover_in(
     directory: &Path,
     wanted: &impl Fn(&Run, Option<&Manifest>) -> bool,
@@ -237,7 +238,7 @@ enum TakeResult {
 }
 
 impl DeadRun {
-    /// Takes the locks of a run.
+    /// Takes the locks of the run in the directory `path`.
     ///
     /// # Errors
     /// The version of the run's manifest is unknown.
@@ -274,7 +275,8 @@ impl DeadRun {
         Ok(TakeResult::Dead(DeadRun { path: path.to_path_buf(), manifest, lock: Arc::new(lock) }))
     }
 
-    /// Recovers the run. Calls `going_on` after each portion, which returns whether there is time for another one.
+    /// Recovers the run. Calls `going_on` after each portion that was written; `going_on` returns whether there is time
+    /// for another one.
     fn recover(self, cause: Cause, mut going_on: impl FnMut() -> bool) -> Recovered {
         let (mut errors, mut missing_rings) = (Vec::new(), 0);
         let killed = Ended { reason: EndReason::Killed, cause, seen: None };
@@ -371,8 +373,8 @@ impl DeadRun {
         threads
     }
 
-    /// Returns the number of the run's rings that have no file any more. The caller holds the run's lock, so no other
-    /// recoverer removes a ring meanwhile.
+    /// Returns the number of rings that the run has made and whose files do not exist any more; `rings` are those that
+    /// exist. The caller holds the run's lock, so no other recoverer removes a ring meanwhile.
     fn missing_rings(&self, rings: &[PathBuf]) -> u64 {
         let word = self.life().map_or(0, |life| life.flusher.rings.load(Ordering::Acquire));
         let RingFiles { count, changing } = RingFiles::of_word(word);
@@ -426,13 +428,13 @@ pub(crate) fn unknown_manifest(directory: &Path, version: u32, run: &Run) -> io:
     ))
 }
 
-/// Returns the error for the case that there is no time for the rest.
+/// Returns the error for a recovery whose time was used up.
 fn timed_out_error() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the time for runs of other users is used up")
 }
 
 /// Takes the lock that only one recoverer of a run can have; returns whether this process has it. Waits at most ten
-/// seconds for another recoverer.
+/// seconds for another recoverer, if `other` says so.
 fn become_recoverer(lock: &Lock, other: BusyPolicy) -> bool {
     let tries = if other == BusyPolicy::WaitForOther { 1000 } else { 1 };
     (0..tries).any(|tried| {
@@ -443,7 +445,8 @@ fn become_recoverer(lock: &Lock, other: BusyPolicy) -> bool {
     })
 }
 
-/// Returns the number in its run that is in the file of a ring; `None` if the file has no number, or cannot be read.
+/// Returns the number among the run's files of the trace file that the ring at `path` names; `None` if the file states
+/// no number, or cannot be read.
 fn read_file_number(path: &Path, run: u32, place: &TracePlace) -> Option<u32> {
     let memory = Memory::existing(&sys::open_own_file(path).ok()?).ok()??;
     let header = memory.header();
@@ -452,8 +455,8 @@ fn read_file_number(path: &Path, run: u32, place: &TracePlace) -> Option<u32> {
     place.number_in_run(header.tenancy.tid.load(Ordering::Relaxed), run, &progress)
 }
 
-/// Writes the records in the ring; returns its thread, and whether the last line of the thread's file states the end
-/// of the run. Returns `None` if no thread had the ring.
+/// Writes the records in the ring at `path` to the file of its thread; returns the thread, and whether the last line of
+/// its file states the end of the run. Returns `None` if no thread had the ring.
 fn recover_ring(
     path: &Path,
     run: &Run,

@@ -43,11 +43,11 @@ pub struct RunDirectory {
     /// The lock that shows that the run is alive.
     pub lock: Arc<Lock>,
     table: Descriptor,
-    /// The number of valid bytes of the table.
+    /// The number of valid bytes of the site table.
     used: u64,
     /// The lock on the manifest, which shows that the run is alive if its life file was removed.
     manifest: Option<Lock>,
-    /// The numbers of the rings that this has made and not removed.
+    /// The numbers of the ring files that this process has made and not removed.
     rings: Vec<u32>,
     /// The identities of the directory and its files when they were made: other files at their paths are not the
     /// run's.
@@ -57,17 +57,17 @@ pub struct RunDirectory {
 /// The values with which a run's directory is made.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectorySettings<'a> {
-    /// The directory that contains the directories of runs; `None` for the system's place.
+    /// The directory that contains the directories of runs; `None` for the system's place for it.
     runtime: Option<&'a Path>,
     /// The id of the run's flusher thread.
     flusher: u64,
-    /// The `# run` line of the run's files.
+    /// The content of the `# run` line of the run's files.
     info: &'a meta::Run,
-    /// The place of these files.
+    /// The place of the run's trace files.
     place: &'a TracePlace,
 }
 
-/// The parts of a new directory.
+/// The parts of a new directory of a run.
 struct Parts {
     life: (Arc<Lock>, &'static Life),
     table: Descriptor,
@@ -78,15 +78,15 @@ struct Parts {
 impl RunDirectory {
     /// Makes `<runtime>/<pid>-<id>/`, its life file, its site table and its manifest.
     ///
-    /// The directory has another name until it is whole. That name shows that its process may have been killed before
-    /// it was whole, and the lock of its life file shows whether the process is dead. If there is no life file yet,
-    /// the directory is empty, and any recoverer may remove it.
+    /// The directory has another name until it is whole. That name shows that the process may have been killed before
+    /// the directory was whole, and the lock of the life file shows whether the process is dead. If there is no life
+    /// file yet, the directory is empty, and any recoverer may remove it.
     pub fn create(directory_settings: &DirectorySettings<'_>, sites: &[Site]) -> io::Result<RunDirectory> {
         RunDirectory::create_with_former(directory_settings, sites, None)
     }
 
-    /// Makes the directory as [`RunDirectory::create`] does. If the run had a directory before that was removed,
-    /// `former` is the life page of that one.
+    /// Makes the directory as [`RunDirectory::create`] does. If the run had an earlier directory that was removed,
+    /// `former` is the life page of that directory.
     fn create_with_former(
         directory_settings: &DirectorySettings<'_>,
         sites: &[Site],
@@ -171,7 +171,7 @@ impl RunDirectory {
         self.path.join(format!("{RING_PREFIX}{index}"))
     }
 
-    /// Creates a ring's file, which `make` then fills, and counts it. Removes it if that fails.
+    /// Creates a ring's file, which `make` then fills, and counts it. Removes the file if `make` fails.
     fn make_ring_file<T>(&mut self, index: u32, make: impl FnOnce(File) -> io::Result<T>) -> io::Result<T> {
         self.count_rings(Some(index));
         let path = self.ring_path(index);
@@ -185,7 +185,7 @@ impl RunDirectory {
         made
     }
 
-    /// Stores the number of ring files, and the one that is `changing` now, for a recoverer.
+    /// Stores the number of ring files, and the number in the name of the file that is `changing` now, for a recoverer.
     fn count_rings(&self, changing: Option<u32>) {
         let count = u32::try_from(self.rings.len()).unwrap_or(u32::MAX);
         // Release: a recoverer that sees the word sees the directory as it was before the change at least.
@@ -205,7 +205,7 @@ impl RunDirectory {
         })
     }
 
-    /// Removes a ring's file, if this has made the ring; its mapping stays.
+    /// Removes a ring's file, if this process has made the ring; the mapping of the ring stays.
     pub fn remove_ring(&mut self, index: u32) {
         let Some(at) = self.rings.iter().position(|ring| *ring == index) else { return };
         self.rings.swap_remove(at);
@@ -223,7 +223,7 @@ impl RunDirectory {
     }
 }
 
-/// Writes the site table of a run; returns it and the number of its valid bytes.
+/// Writes the site table of a run; returns the open table and the number of its valid bytes.
 fn write_table(path: &Path, sites: &[Site]) -> io::Result<(Descriptor, u64)> {
     let mut entries = Vec::new();
     sites.iter().for_each(|site| site.write(&mut entries));
@@ -258,7 +258,7 @@ fn write_manifest(path: &Path, info: &meta::Run, place: &TracePlace) -> io::Resu
     Ok(Some(lock))
 }
 
-/// The file of a ring of which only the first bytes are reserved.
+/// The file of a ring of which only the first bytes are reserved at first.
 #[derive(Debug)]
 pub struct Unreserved {
     file: Descriptor,
@@ -268,10 +268,10 @@ pub struct Unreserved {
 }
 
 impl Unreserved {
-    /// Reserves the next part of the file's space, and prepares its pages in the mapping `memory`. Returns the position
-    /// below which the ring's data is reserved now, or `None` if all of the file is.
+    /// Reserves the next part of the file's space, and prepares the pages of that part in the mapping `memory`. Returns
+    /// the position below which the ring's data is reserved now, or `None` if the whole file is reserved.
     ///
-    /// The first steps are small, so that a thread that fills the ring meanwhile gets room before it needs it.
+    /// The first steps are small, so that a thread that fills the ring meanwhile gets room in time.
     ///
     /// # Errors
     /// There is no space, or the host has closed the descriptor.
@@ -298,22 +298,22 @@ pub fn name(pid: u32, run: u32) -> String {
     format!("{pid}-{run:08x}")
 }
 
-/// Returns whether a directory has the name of a run's directory that is being made or removed. No record is only there:
-/// the run has none yet, or all are in its files.
+/// Returns whether a directory has the name of a run's directory that is being made or removed. No record is only in
+/// such a directory: the run has no records yet, or all of them are in its files.
 #[must_use]
 pub fn is_unfinished(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes())
 }
 
 /// Returns whether making a directory failed because a recoverer took it for the unfinished directory of a killed
-/// process: before it had its life file, or before that was locked.
+/// process: before the directory had its life file, or before the life file was locked.
 fn was_removed_by_recoverer(error: &io::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, NotFound, WouldBlock};
     matches!(error.kind(), NotFound | WouldBlock | AlreadyExists)
 }
 
-/// Removes a run's directory: renames it first, and removes the file with its lock last. If this process is killed in
-/// between, a recoverer recognizes the rest, and removes it.
+/// Removes a run's directory: renames it first, and removes the file with the run's lock last. If this process is
+/// killed in between, a recoverer recognizes the rest, and removes it.
 ///
 /// # Errors
 /// Something in the directory cannot be removed.
@@ -344,8 +344,8 @@ pub fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_dir(path).map_err(|e| named(e, path))
 }
 
-/// Removes the directory of a run whose records are all written, and releases its lock: afterwards, or before if the
-/// open file would keep the directory.
+/// Removes the directory of a run whose records are all written, and releases the run's lock: after the removal, or
+/// before it on systems on which the open file would keep the directory.
 ///
 /// # Errors
 /// Something in the directory cannot be removed.
@@ -363,23 +363,23 @@ pub(crate) fn remove_with(path: &Path, lock: Arc<Lock>) -> io::Result<()> {
     }
 }
 
-/// Returns the path of the file in a run's directory whose lock shows that the run is alive: its
-/// life file; the manifest if that was removed, and in version 1 of the manifest.
+/// Returns the path of the file in a run's directory whose lock shows that the run is alive: the life file or, if it
+/// was removed or the manifest has version 1, the manifest.
 #[must_use]
 pub fn lock_file(directory: &Path) -> PathBuf {
     let life = directory.join(LIFE_NAME);
     if life.exists() { life } else { directory.join(FILE_NAME) }
 }
 
-/// Reads the manifest in a run's directory that belongs to `user`; `None` if there is none that this process may
-/// read.
+/// Reads the manifest in a run's directory, if the manifest belongs to `user` or to this user; `None` if there is no
+/// such manifest that this process may read.
 pub(crate) fn read_manifest(directory: &Path, user: u32) -> Option<Result<Manifest, ManifestError>> {
     let file = sys::open_file_of_user_to_read(&directory.join(FILE_NAME), user).ok()?;
     // A manifest has a few hundred bytes; several escaped paths of the greatest length fit in.
     Some(Manifest::parse(&read_at_most(&file, 256 * 1024).ok()?))
 }
 
-/// Returns the paths of the rings in a run's directory.
+/// Returns the paths of the ring files in a run's directory, sorted.
 pub(crate) fn ring_paths(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_ring = |p: &PathBuf| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(RING_PREFIX));
@@ -433,7 +433,7 @@ pub(crate) fn open_table(directory: &Path, user: u32) -> io::Result<File> {
     sys::open_file_of_user_to_read(&directory.join(SITES_NAME), user)
 }
 
-/// Reads the current contents of the site table.
+/// Reads the current contents of a site table, and makes the plans of its sites.
 ///
 /// # Errors
 /// The table cannot be read, or is not a table of this layout.
@@ -443,6 +443,6 @@ pub(crate) fn read_plans(mut table: &File) -> io::Result<Plans> {
     Ok(Plans::of(&sites))
 }
 
-/// The greatest number of bytes of a table that are read: a site takes some hundred bytes, and no program has so many
-/// sites.
+/// The greatest number of bytes of a site table that are read: a site takes some hundred bytes, and no program has so
+/// many sites.
 const LARGEST_TABLE: u64 = 256 << 20;

@@ -1,7 +1,7 @@
 //! A sort that takes few bytes of code: the sorts of the standard library take some kilobytes for each type of items.
 
-/// Sorts `items` with a heap sort; `before` returns whether the first item comes before the second. Equal items may
-/// change their order.
+/// Sorts `items` with a heap sort; `before` returns whether its first argument comes before the second one. Equal items
+/// may change their order.
 ///
 /// Cost: n log n steps for any order.
 pub fn sort<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool) {

@@ -5,53 +5,54 @@
 
 use std::ffi::OsString;
 
-/// The switch of tracing, unless the program has named another variable for it.
+/// The variable that switches tracing on, unless the program has named another variable for that.
 pub const ENABLE: &str = "TRACER_ENABLE";
-/// The directory of the trace files.
+/// The variable that names the directory of the trace files.
 pub const DIR: &str = "TRACER_DIR";
-/// The directory of the rings.
+/// The variable that names the directory of the rings.
 pub const RUNTIME_DIR: &str = "TRACER_RUNTIME_DIR";
-/// The number of bytes of each thread's ring.
+/// The variable that sets the number of bytes of each thread's ring.
 pub const RING_SIZE: &str = "TRACER_RING_SIZE";
-/// The policy of a thread whose ring is full.
+/// The variable that sets the policy for a thread whose ring is full.
 pub const FULL: &str = "TRACER_FULL";
-/// The longest time that a thread waits for room: a duration, or a number of milliseconds.
+/// The variable that sets the longest time for which a thread waits for room: a duration, or a number of milliseconds.
 pub const MAX_STALL: &str = "TRACER_MAX_STALL";
-/// The number of bytes that each thread's file may have.
+/// The variable that sets the number of bytes that each thread's file may have.
 pub const MAX_BYTES: &str = "TRACER_MAX_BYTES";
-/// The number of bytes that all files of a process may take together.
+/// The variable that sets the number of bytes that all files of a process may take together.
 pub const MAX_TOTAL: &str = "TRACER_MAX_TOTAL";
-/// The longest time that a record waits for the flusher: a duration.
+/// The variable that sets the longest time for which a record waits for the flusher: a duration.
 pub const FLUSH_INTERVAL: &str = "TRACER_FLUSH_INTERVAL";
-/// The earlier name of [`FLUSH_INTERVAL`]: a number of milliseconds.
+/// The earlier name of [`FLUSH_INTERVAL`], whose value is a number of milliseconds.
 pub const FLUSH_MS: &str = "TRACER_FLUSH_MS";
-/// The clock from which ticks are read.
+/// The variable that selects the clock from which ticks are read.
 pub const CLOCK: &str = "TRACER_CLOCK";
-/// The calls of `trace!` that are on.
+/// The variable that selects the calls of `trace!` that are on.
 pub const FILTER: &str = "TRACER_FILTER";
-/// The switch for recording the place of the call when a function is entered.
+/// The variable that switches on the recording of the place from which a function is called.
 pub const CALL_SITES: &str = "TRACER_CALL_SITES";
-/// The functions whose calls hooks record.
+/// The variable that selects the functions whose calls hooks record.
 pub const FUNCTIONS: &str = "TRACER_FUNCTIONS";
-/// The functions whose first call makes hooks begin to record.
+/// The variable that selects the functions whose first call makes hooks begin to record.
 pub const TRIGGER: &str = "TRACER_TRIGGER";
-/// The depth to which hooks record calls.
+/// The variable that sets the depth to which hooks record calls.
 pub const MAX_DEPTH: &str = "TRACER_MAX_DEPTH";
-/// The least duration of a call that hooks record.
+/// The variable that sets the least duration of a call that hooks record.
 pub const MIN_DURATION: &str = "TRACER_MIN_DURATION";
-/// The switch for recording when threads leave a processor and why. `tracemerge run` obeys it.
+/// The variable that switches on the recording of when and why threads leave a processor. `tracemerge run` obeys it.
 pub const SCHED: &str = "TRACER_SCHED";
-/// The encoding of the trace files.
+/// The variable that selects the encoding of the trace files.
 pub const FORMAT: &str = "TRACER_FORMAT";
-/// The encoding of the trace files if neither the program nor [`FORMAT`] chooses one. `tracemerge run` sets it.
+/// The variable that selects the encoding of the trace files if neither the program nor [`FORMAT`] chooses one.
+/// `tracemerge run` sets it.
 pub const DEFAULT_FORMAT: &str = "TRACER_DEFAULT_FORMAT";
-/// The value that `LD_PRELOAD` had, perhaps none, before `tracemerge run` added the library. The library restores it, and
-/// removes this variable, as soon as it is loaded.
+/// The variable with the value that `LD_PRELOAD` had, perhaps none, before `tracemerge run` added the library. The
+/// library restores `LD_PRELOAD`, and removes this variable, as soon as it is loaded.
 pub const PRELOADED: &str = "TRACER_PRELOADED";
-/// The setting whether the flusher has descriptors of its own.
+/// The variable that decides whether the flusher has descriptors of its own.
 pub const DESCRIPTORS: &str = "TRACER_DESCRIPTORS";
 
-/// The directory of the user's local application data, set by Windows.
+/// The variable that names the directory of the user's local application data; Windows sets it.
 #[cfg(windows)]
 pub(crate) const LOCAL_DATA: &str = "LOCALAPPDATA";
 

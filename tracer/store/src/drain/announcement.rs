@@ -13,12 +13,12 @@ use crate::sys;
 /// The announcement of a run's directories.
 #[derive(Debug)]
 pub struct Announcement {
-    /// The name of the list.
+    /// The file name of the list.
     name: OsString,
     /// The executable's own directory, which is not announced, because every search for its traces includes
     /// it.
     beside: PathBuf,
-    /// The directory that contains the directories of rings.
+    /// The directory that contains the directories of runs.
     runtime: PathBuf,
     place: Place,
     /// The directories that were announced.

@@ -92,9 +92,9 @@ impl RunTables for &Plans {
     }
 }
 
-/// The files and lines that a drain works with.
+/// The files, lines and tables that a drain needs in addition to the ring.
 pub struct DrainContext<'a> {
-    /// The `# run` line of the files.
+    /// The content of the `# run` line of the files.
     pub info: &'a meta::Run,
     /// The place where files are made.
     pub place: &'a mut TracePlace,
@@ -109,7 +109,7 @@ pub struct DrainContext<'a> {
 pub struct Drain {
     tid: u64,
     renderer: Renderer,
-    /// The file; `None` before there is one, and while it is closed to save descriptors.
+    /// The thread's file; `None` before there is one, and while it is closed to save descriptors.
     file: Option<TraceFile>,
     progress: Progress,
     /// The number of the file in its run, from 1; `None` if another drain has made the file.
@@ -121,7 +121,8 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Returns the drain of the thread that has the ring. It continues with the published file, if there is one.
+    /// Returns the drain of the thread that has the ring. It continues with the file that the selected slot names, if
+    /// there is one.
     pub fn new(header: &Header, encoding: Encoding) -> Drain {
         Drain::continuing_from(header, header.published(), encoding)
     }
@@ -152,7 +153,7 @@ impl Drain {
             && counted.nested <= on_file(LossReason::Nested)
     }
 
-    /// Returns whether there is a file, open or not.
+    /// Returns whether the thread has a file, open or not.
     pub fn has_file(&self) -> bool {
         self.file.is_some() || self.progress.inode != 0
     }
@@ -184,7 +185,8 @@ impl Drain {
         state.records.saturating_add(state.in_earlier_files.records)
     }
 
-    /// Renders and writes one portion; returns the number of bytes written, 0 if there was nothing to write.
+    /// Renders and writes one portion of the ring's records; returns the number of bytes written, 0 if there was
+    /// nothing to write.
     ///
     /// If there is no room for all of it, tries less, down to a single message, so that the file gets as much as
     /// fits. If the file may not become longer, the thread continues in another one.
@@ -228,7 +230,7 @@ impl Drain {
         }
     }
 
-    /// Renders and writes about `limit` bytes; up to the end of a message if that is there and `whole`.
+    /// Renders and writes about `limit` bytes; if `whole` is set, up to the end of a message if that is in the ring.
     fn portion_of(
         &mut self,
         drained: DrainedRing<'_>,
@@ -262,7 +264,8 @@ impl Drain {
         }
     }
 
-    /// Calls `write` for another file, because this one may not become longer; returns the result of `write`.
+    /// Closes the file, because it may not become longer, and calls `write`, which makes another file for the thread;
+    /// returns the result of `write`.
     ///
     /// # Errors
     /// Returns `error` if `write` fails for the other file, too: then the state is unchanged.
@@ -302,7 +305,8 @@ impl Drain {
         }
     }
 
-    /// Empties `out`. If the file has no lines yet, appends its first lines; returns their number of bytes.
+    /// Empties the buffer `context.out`. If the file has no lines yet, appends its first lines to the buffer; returns
+    /// their number of bytes.
     fn begin(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> usize {
         context.out.clear();
         if !self.has_file() {
@@ -367,9 +371,8 @@ impl Drain {
         Ok(())
     }
 
-    /// Returns the unconsumed records of the ring and the nested ring, and the position where those of
-    /// the ring end. The producer must not be an overwriting one, and the records must not be used after their
-    /// space is freed.
+    /// Returns the unconsumed records of the ring and the nested ring, and the position where the records of the ring
+    /// end. The producer must not be an overwriting one, and the records must not be used after their space is freed.
     fn unread<'a>(&self, memory: &'a Memory) -> Result<(Records<'a>, Records<'a>, u64), RingError> {
         let (header, geometry) = (memory.header(), memory.geometry());
         // First the ring, then the nested ring: nested records are committed before the record inside which they were
@@ -405,8 +408,8 @@ impl Drain {
         unknown.map_or(Ok(()), |kind| Err(RingError::Kind(kind)))
     }
 
-    /// Renders the records of a copy, because the producer does not wait. Makes a new copy when the one before is
-    /// used up.
+    /// Renders the records of a copy of the ring, because the producer does not wait. Makes a new copy when the ring's
+    /// records in the previous copy are rendered.
     fn render_copy(
         &mut self,
         memory: &Memory,
@@ -493,8 +496,8 @@ impl Drain {
         Ok(written)
     }
 
-    /// Renders the calls that were held back when the thread ended or was killed: all records of the ring come before
-    /// them.
+    /// Renders the calls that were held back when the thread ended or was killed: they come after all records of the
+    /// ring.
     fn render_open_calls(&mut self, header: &Header, context: &mut DrainContext<'_>) {
         let calls = header.open_calls.calls(header.main.head());
         let mut bytes = Vec::with_capacity(OPEN_CALLS_BYTES);
@@ -513,7 +516,7 @@ impl Drain {
         );
     }
 
-    /// Returns the content of the thread's earlier files, if it has changed since they were left.
+    /// Returns the content of the thread's earlier files, if it has changed since the thread left these files.
     fn changed_earlier_files(
         &self,
         drained: DrainedRing<'_>,
@@ -556,7 +559,7 @@ impl Drain {
         self.renderer.end(ended, files, out);
     }
 
-    /// Writes another last line after that of a thread that has ended, with the end of the run and the number of
+    /// Writes another `# end` line into the file of a thread that has ended, with the end of the run and the number of
     /// its files. The ring may serve another thread by then, or none.
     ///
     /// # Errors
@@ -621,8 +624,8 @@ impl Drain {
         (*on_file != name).then_some(Meta::Name { ticks, name })
     }
 
-    /// Opens the published file, if there is one, and truncates it to the published length. If it no longer
-    /// exists, forgets it: the thread continues in a new one.
+    /// Opens the file that the selected slot names, if there is one, and truncates it to the length in the slot. If the
+    /// file no longer exists, forgets it: the thread continues in a new one.
     ///
     /// # Errors
     /// The file exists and cannot be opened.
@@ -668,16 +671,17 @@ impl Drain {
         Ok(())
     }
 
-    /// Leaves the file, because there will be another one; `remaining` is the content of the thread's files.
+    /// Leaves the file, because there will be another one; `remaining` is the content of the thread's files that still
+    /// exist.
     fn leave(&mut self, remaining: &FileTotals) {
         self.renderer.leave(remaining);
         self.progress.render = self.renderer.state();
         (self.progress.file_length, self.progress.device, self.progress.inode) = (0, 0, 0);
     }
 
-    /// Appends `context.out` to the file, publishes, and frees the space: the steps (a) to (d) of
-    /// [`trace_format::ring`]. Makes the file if there is none. The file must be able to grow by `room` more. On
-    /// error, the file is unchanged.
+    /// Appends `context.out` to the file, publishes the progress, and frees the space of the written records in the
+    /// ring, in the order that [`trace_format::ring`] describes. Makes the file if there is none. The file must be able
+    /// to grow by `room` more bytes. On error, the file is unchanged.
     fn write(
         &mut self,
         drained: DrainedRing<'_>,
@@ -815,10 +819,10 @@ impl Drain {
     }
 }
 
-/// Appends to `out`, which is empty, the two lines that a file begins with; their ticks are those when the
-/// thread took the ring. In the file that reports it, the cost of the run's start follows. If this is not the
-/// thread's first file, the losses that `on_file` contains follow. The first argument is the thread's id and the
-/// number of the file in its run.
+/// Appends to `out`, which is empty, the two lines that a file begins with; their ticks are those at which the thread
+/// took the ring. If this is the file that reports the cost of the run's start, the cost follows. If this is not the
+/// thread's first file, the losses that `on_file` contains follow. The first argument is the thread's id and the number
+/// of the file in its run.
 fn first_lines(
     (tid, file): (u64, Option<u32>),
     encoding: Encoding,

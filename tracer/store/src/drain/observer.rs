@@ -28,7 +28,7 @@ pub struct Rest {
     pub text: Vec<u8>,
     /// The number of messages in the text.
     pub records: u64,
-    /// The number of messages that the text reports as lost, and no file of the thread does.
+    /// The number of lost messages that the text reports, and no file of the thread does.
     pub lost: u64,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Observer<'a> {
         Observer { drained, info, tables, on_file: drain.renderer.state(), drain }
     }
 
-    /// Notes that the thread's file does not exist any more, so that the text begins another. The thread's other
+    /// Notes that the thread's file does not exist any more, so that the text begins another file. The thread's other
     /// files are in `place`.
     ///
     /// # Errors

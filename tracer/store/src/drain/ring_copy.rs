@@ -25,7 +25,7 @@ const TRIES: u32 = 100;
 pub struct Survivors {
     main: RingCopy,
     nested: RingCopy,
-    /// The total number of messages that were committed before the ends of the copies.
+    /// The number of messages that were committed in the ring and the nested ring before the ends of the copies.
     pub committed: u64,
 }
 
@@ -34,9 +34,9 @@ struct Copied<'a> {
     written: &'a Written,
     /// The version of the ring's layout.
     layout: u32,
-    /// The size of its data in bytes.
+    /// The size of the ring's data in bytes.
     capacity: u64,
-    /// The size of its blocks in bytes.
+    /// The size of the ring's blocks in bytes.
     block: u64,
     /// The function that copies the bytes of a range of positions.
     bytes: &'a dyn Fn(Range<u64>) -> Vec<u8>,
@@ -46,7 +46,7 @@ struct Copied<'a> {
 #[derive(Debug)]
 struct RingCopy {
     bytes: Vec<u8>,
-    /// The position of the first byte.
+    /// The position in the ring of the first byte of `bytes`.
     start: u64,
     /// Whether records between the requested position and `start` were overwritten.
     has_gap: bool,
@@ -89,7 +89,7 @@ impl Survivors {
         self.main.range().end
     }
 
-    /// Returns whether records were overwritten that were not read before.
+    /// Returns whether records after the positions that were given to [`Survivors::copy`] were overwritten.
     pub fn has_gap(&self) -> bool {
         self.main.has_gap || self.nested.has_gap
     }

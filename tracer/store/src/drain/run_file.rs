@@ -20,7 +20,7 @@ pub struct RunFile {
     pub ringless_records: u64,
     /// The number of records that were dropped with flight recorders of threads that had ended.
     pub forgotten: u64,
-    /// The counts of the dropped files.
+    /// The counts of the files that the run has dropped.
     pub dropped: Dropped,
     /// The way in which the run ended.
     pub ended: Ended,

@@ -192,8 +192,9 @@ impl TraceFile {
         progress.file_number = self.number;
     }
 
-    /// Appends all of `text` or, on error, nothing. Does not try if the file would exceed the process's limit, or has
-    /// less than `room` bytes left up to it, because the process would get a signal. There is no `fsync`: power loss may cost records.
+    /// Appends all of `text` or, on error, nothing. Does not try if the file would exceed the process's limit of the
+    /// length of files, or would have fewer than `room` bytes left up to the limit, because the process would get a
+    /// signal. There is no `fsync`: power loss may cost records.
     pub fn append(&mut self, text: &[u8], room: u64) -> io::Result<()> {
         let named = |error: io::Error, path: &Path| {
             io::Error::new(error.kind(), format!("cannot write {path:?}: {error}"))

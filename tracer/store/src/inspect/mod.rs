@@ -47,23 +47,23 @@ pub struct RunInMemory {
     pub manifest: Manifest,
     /// The directory of the run's rings.
     pub directory: PathBuf,
-    /// The owner of the rings.
+    /// The user id of the owner of the rings.
     user: u32,
 }
 
 /// A thread that has a ring.
 #[derive(Debug)]
 pub struct ThreadInMemory {
-    /// The operating system's id.
+    /// The operating system's id of the thread.
     pub tid: u64,
     /// The thread's name.
     pub name: Vec<u8>,
-    /// The time at which the thread took the ring, which is that of the first line of its file.
+    /// The ticks at which the thread took the ring, which are the ticks of the first line of its file.
     pub since: Ticks,
-    /// The ring's file.
+    /// The path of the ring's file.
     pub ring: PathBuf,
-    /// The thread's file; `None` if it has none, or if the file was deleted or truncated: then the
-    /// text begins another one.
+    /// The thread's file; `None` if it has none, or if the file was deleted or truncated: then the text begins another
+    /// file.
     pub file: Option<FileInUse>,
     /// The thread's file that is not found any more, if it had one. A reader that has it open may read it up to the
     /// published length.
@@ -89,10 +89,9 @@ pub struct FileInUse {
     pub file: File,
     /// The path at which the file was found.
     pub path: PathBuf,
-    /// The number in the name that the file was given.
+    /// The `<n>` in the name that the file was given.
     pub number: u32,
-    /// The published length of the file, in bytes. The file may be longer: the bytes after that are also in the
-    /// text.
+    /// The published length of the file, in bytes. The file may be longer: the further bytes are also in the text.
     pub length: u64,
 }
 
@@ -107,22 +106,22 @@ pub struct MissingFile {
     pub length: u64,
 }
 
-/// The states of a run's rings when they were last read.
+/// The states of a run's rings at the last reading; the next reading is compared with them.
 #[derive(Debug, Default)]
 pub struct RingStates(HashMap<PathBuf, Fingerprint>);
 
 /// The values of a ring that change with its contents: its tenant, whether the tenant has ended, the number of
-/// publications, both heads.
+/// publications, and the heads of the ring and of the nested ring.
 type Fingerprint = (Tenant, bool, u64, u64, u64);
 
-/// The result of reading a ring, compared with the previous reading.
+/// The result of reading a ring, and of comparing it with the previous reading.
 #[derive(Debug)]
 pub enum Change {
     /// No thread has the ring.
     Unowned,
-    /// The ring has not changed.
+    /// The ring has not changed since the previous reading.
     Same,
-    /// The ring has changed.
+    /// The ring has changed since the previous reading: the thread that has it, as it is now.
     Thread(Box<ThreadInMemory>),
 }
 
@@ -200,7 +199,7 @@ pub fn find_other_users_runs(
 }
 
 impl RunInMemory {
-    /// Returns the owner of the run.
+    /// Returns the user id of the run's owner.
     #[must_use]
     pub fn user(&self) -> u32 {
         self.user
@@ -220,7 +219,7 @@ impl RunInMemory {
         sys::path_from_bytes(&self.manifest.run.exe)
     }
 
-    /// Returns the directories that may contain the run's trace files; new files go to the first.
+    /// Returns the directories that may contain the run's trace files, in the order in which the run tries them.
     #[must_use]
     pub fn traces(&self) -> Vec<PathBuf> {
         let path = |directory: &Directory| sys::path_from_bytes(&directory.path);
@@ -250,8 +249,8 @@ impl RunInMemory {
         Lock::open_read_only(&sys::open_file_of_user_to_read(&path, self.user).ok()?).ok()
     }
 
-    /// Returns the reason why this user cannot recover the run if it is dead: its files in memory cannot be written.
-    /// Returns `None` if they can.
+    /// Returns the reason why this user cannot recover the run if it is dead: the files of its rings cannot be written.
+    /// Returns `None` if they can be written.
     #[must_use]
     pub fn recovery_error(&self) -> Option<io::Error> {
         sys::open_own_file(&self.directory.join(FILE_NAME)).err()
@@ -271,9 +270,9 @@ impl RunInMemory {
         })
     }
 
-    /// Reads the rings that have changed since the last call, of a run that may be alive. Never waits for a change
-    /// that a thread or the flusher is about to make, so a record that was made inside another one may be seen before
-    /// that one.
+    /// Reads the rings that have changed since the last call, of a run that may be alive. Never waits for a change that
+    /// a thread or the flusher is about to make, so a record that was made inside another one may be seen before the
+    /// outer one.
     ///
     /// Returns the path of each ring's file, and its change or an error that concerns only this ring.
     pub fn changes(&self, looked: &mut RingStates) -> impl Iterator<Item = (PathBuf, io::Result<Change>)> {
@@ -299,7 +298,7 @@ impl RunInMemory {
         Ok(thread.map_or(Change::Unowned, |thread| Change::Thread(Box::new(thread))))
     }
 
-    /// Reads a ring. Returns `None` if no thread has it: all its records are in a file.
+    /// Reads a ring. Returns `None` if no thread has the ring: all its records are in a file.
     fn thread(
         &self,
         path: &Path,
@@ -337,7 +336,7 @@ impl RunInMemory {
     }
 }
 
-/// Returns the fingerprint of a ring; `None` if no thread has it.
+/// Returns the [`Fingerprint`] of the ring in the file at `path`; `None` if no thread has it.
 fn mark(path: &Path, user: u32) -> io::Result<Option<Fingerprint>> {
     let file = match sys::open_file_of_user_to_read(path, user) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -350,7 +349,7 @@ fn mark(path: &Path, user: u32) -> io::Result<Option<Fingerprint>> {
     Ok(Some((tenant, reason == EndReason::Thread, published, header.main.head(), header.nested.head())))
 }
 
-/// The thread that had the ring when it was read.
+/// The thread that has a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tenant {
     generation: u32,
@@ -394,7 +393,8 @@ struct RingReader<'a> {
 }
 
 impl RingReader<'_> {
-    /// Reads the ring once. If `patient`, the result may be [`Reading::Changing`], for which the caller waits.
+    /// Reads the ring once. If `patient` is set, the result may be [`Reading::Changing`]: then the caller waits, and
+    /// tries again.
     fn read(&self, patient: bool) -> io::Result<Reading> {
         let header = self.memory.header();
         let Some((tenant, reason)) = Tenant::of(header)? else { return Ok(Reading::Unowned) };

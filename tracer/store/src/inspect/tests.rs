@@ -28,7 +28,7 @@ fn run_with_ring(directory: &Path, capacity: u64) -> (RunInMemory, Memory) {
     (RunInMemory { manifest, directory: directory.to_path_buf(), user: sys::effective_user() }, memory)
 }
 
-/// Returns words that a hostile header may contain.
+/// Returns words that the header of a hostile ring may contain.
 fn word() -> impl Strategy<Value = u64> {
     prop_oneof![0..3u64, (0..80_000u64).prop_map(|n| n * 8), 0..80_000u64, any::<u64>(), Just(u64::MAX - 7)]
 }

@@ -1,8 +1,9 @@
-//! Recovery of other users' runs, by root. It uses those users' rights to files, so that their data cannot make root
-//! do more than they may do themselves, and runs on threads for which the caller waits only for a limited time.
+//! Recovery of other users' runs, by root. It takes the rights of those users to files, so that their data cannot make
+//! root do more than these users may do themselves, and runs on threads for which the caller waits only for a limited
+//! time.
 //!
-//! Their rings and life files are copied, never mapped (see [`crate::memory`]). A thread that is abandoned at the end
-//! of the time is like a recoverer that was killed: the next recoverer continues.
+//! The rings and life files of those users are copied, never mapped (see [`crate::memory`]). A thread that is abandoned
+//! at the end of the time is like a recoverer that was killed: the next recoverer continues.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,10 +20,10 @@ use crate::sys;
 /// The time between two tries to take locks that other processes hold.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A run of another user, which is recovered if it is dead.
+/// A run of another user, which is to be recovered if it is dead.
 #[derive(Clone, Debug)]
 pub struct OtherUsersRun {
-    /// The owner of the run.
+    /// The user id of the run's owner.
     pub user: u32,
     /// The run's directory.
     pub directory: PathBuf,
@@ -30,16 +31,16 @@ pub struct OtherUsersRun {
     pub cause: Cause,
 }
 
-/// The limits of the time that a recoverer spends on other users.
+/// The limits of the time that a recoverer spends on the runs of other users.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The end of the time in which the recoverer waits for locks.
+    /// The time at which the recoverer stops waiting for locks.
     pub wait: Instant,
-    /// The end of the time in which the recoverer works; `None` for no limit.
+    /// The time at which the recoverer stops working; `None` for no limit.
     pub work: Option<Instant>,
 }
 
-/// The result for a run of another user.
+/// The result of the attempt to recover a run of another user.
 #[derive(Debug)]
 pub enum Outcome {
     /// The run is dead, and was recovered, except for the parts with an error.
@@ -48,7 +49,7 @@ pub enum Outcome {
     Nothing,
     /// The version of the run's manifest is unknown; the run was left unchanged.
     Unknown(io::Error),
-    /// Another recoverer has held the locks until the end of the time.
+    /// Another recoverer has held the locks for as long as this one waited.
     Busy,
     /// The time was used up before the run was recovered.
     OutOfTime,

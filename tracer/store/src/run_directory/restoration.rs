@@ -43,14 +43,14 @@ impl Identities {
     }
 }
 
-/// Returns whether the file that was `made` is the one that was `found`. Returns true if `made` is not known, and on
-/// systems on which open files keep their names.
+/// Returns whether the file that was `made` is the one that was `found`. Returns true also if `made` is not known, and
+/// on systems on which open files keep their names.
 fn is_same(made: Option<FileIdentity>, found: Option<FileIdentity>) -> bool {
     let Some(made) = made.filter(|_| !sys::OPEN_FILES_KEEP_NAMES) else { return true };
     found.is_some_and(|found| found.is_same_file(&made))
 }
 
-/// The missing files of a run's directory.
+/// The files that are missing in a run's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     /// Whether the directory itself is missing, with all its contents.
@@ -74,7 +74,7 @@ impl Missing {
 }
 
 impl RunDirectory {
-    /// Returns the missing files. A file that was replaced by another one is missing, too.
+    /// Returns the missing files. A file counts as missing also if another file has replaced it.
     #[must_use]
     pub fn missing(&self) -> Missing {
         let (made, found) = (&self.made, Identities::of(&self.path));

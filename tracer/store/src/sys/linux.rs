@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use super::WallQuality;
 
-/// Reserves the file's space, so that touching its mapping cannot fail with SIGBUS because memory is short.
+/// Reserves the file's first `bytes` bytes, so that touching its mapping cannot fail with SIGBUS because memory is
+/// short.
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     reserve_part(file, 0, bytes)
 }
@@ -90,18 +91,19 @@ fn is_without_unnamed_files(error: &io::Error) -> bool {
 /// mapped.
 pub const MAPPINGS_HOLD_LOCKS: bool = true;
 
-/// Takes a lock on one byte of the file. The lock belongs to the open file description and is held while a
-/// descriptor or a mapping refers to that. It excludes every other description, even in this process.
+/// Takes a lock on one byte of the file, without waiting. The lock belongs to the open file description and is held
+/// while a descriptor or a mapping refers to the description. It excludes every other description, even in this
+/// process.
 pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     super::unix::set_lock(file, libc::F_OFD_SETLK, byte)
 }
 
-/// Starts `work` on a thread of its own that has the rights of `user` to files, and those of the group of the same
-/// number only. If the thread cannot get these rights, `work` is dropped. The process must be root's. The caller does
-/// not wait for the thread.
+/// Starts `work` on a thread of its own that has the rights of `user` to files, and the rights of only that group whose
+/// number is the same. If the thread cannot get these rights, `work` is dropped. The process must be root's. The caller
+/// does not wait for the thread.
 ///
-/// The thread changes only the ids that the kernel checks for files (`setfsuid`), and keeps those that it checks for
-/// signals. So the user cannot end this process.
+/// The thread changes only the ids that the kernel checks for files (`setfsuid`), and keeps the ids that the kernel
+/// checks for signals. So the user cannot end this process.
 ///
 /// # Errors
 /// No thread can be made.
@@ -152,8 +154,8 @@ pub fn create_scratch_file() -> io::Result<File> {
     }
 }
 
-/// Returns the next range of a file's first `length` bytes, at or after `at`, that is not a hole; `None` if the rest
-/// is a hole. If a file system does not report holes, the rest is data.
+/// Returns the next range of a file's first `length` bytes, at the position `at` or after it, that is not a hole;
+/// `None` if the rest is a hole. If a file system does not report holes, the rest counts as data.
 pub fn next_data(file: &File, at: u64, length: u64) -> Option<Range<u64>> {
     let seek = |from: u64, what| {
         // SAFETY: the descriptor is open; no code relies on its position.
@@ -172,7 +174,7 @@ pub fn next_data(file: &File, at: u64, length: u64) -> Option<Range<u64>> {
     (start < end).then_some(start..end)
 }
 
-/// Keeps a mapping from forked children. A child that is forked between the mapping and this call has it.
+/// Keeps a mapping from forked children. A child that is forked between the mapping and this call has the mapping.
 pub fn exclude_from_forks(start: *mut u8, bytes: usize) -> io::Result<()> {
     // SAFETY: this is a mapping of the caller, whose content does not change.
     if unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTFORK) } == 0 {
@@ -181,12 +183,12 @@ pub fn exclude_from_forks(start: *mut u8, bytes: usize) -> io::Result<()> {
     Err(io::Error::last_os_error())
 }
 
-/// Gives the calling thread a table of descriptors of its own, in which only `/dev/null` is open, as 0,
-/// 1 and 2: no other thread of the process can close a file that this thread opens, and this thread does not keep
-/// their files open.
+/// Gives the calling thread a table of descriptors of its own, in which only `/dev/null` is open, as 0, 1 and 2: no
+/// other thread of the process can close a file that this thread opens, and this thread does not keep the files of
+/// other threads open.
 ///
 /// # Errors
-/// The system or a sandbox refuses that. The thread keeps the descriptors that it had.
+/// The system or a sandbox refuses a table of its own. The thread keeps the descriptors that it had.
 pub fn take_own_descriptors() -> io::Result<()> {
     if !is_call_allowed(|| unshare_descriptor_table().is_some()) {
         return Err(io::Error::other("a sandbox would end the process for a call of close_range or unshare"));
@@ -205,8 +207,8 @@ pub fn take_own_descriptors() -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves the table of descriptors that the calling thread shares; returns true if it has an empty table now, false
-/// if it has a copy, and `None` if the system refuses both. Makes only system calls.
+/// Leaves the table of descriptors that the calling thread shares; returns true if the thread has an empty table now,
+/// false if it has a copy of the table, and `None` if the system refuses both. Makes only system calls.
 fn unshare_descriptor_table() -> Option<bool> {
     // Since Linux 5.9 this is one step, without copies that must be closed. SAFETY: from here on this thread uses no
     // descriptor that was opened before.
@@ -283,7 +285,8 @@ fn is_call_allowed(call: fn() -> bool) -> bool {
     }
 }
 
-/// Returns the directory that contains the directories of this user's runs: in memory if the system has such a place.
+/// Returns the directory that contains the directories of this user's runs: it is in memory if the system has such a
+/// place.
 pub fn runtime_directory() -> PathBuf {
     let [shared, temporary] = both_runtime_directories();
     if shared.parent().is_some_and(Path::is_dir) { shared } else { temporary }
@@ -315,14 +318,14 @@ fn both_runtime_directories() -> [PathBuf; 2] {
     [Path::new("/dev/shm").join(&name), std::env::temp_dir().join(name)]
 }
 
-/// Returns the random id of this boot.
+/// Returns the random id of this boot of the machine.
 pub fn boot_id() -> Vec<u8> {
     std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim_ascii().to_vec()
 }
 
 /// Returns whether the kernel itself relies on the processor's counter being the same on all cores.
 ///
-/// The kernel removes `tsc` from this list if it finds the counters unstable or different.
+/// The kernel removes `tsc` from its list of available clock sources if it finds the counters unstable or different.
 pub fn counter_is_trusted() -> bool {
     let path = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
     match std::fs::read_to_string(path) {
@@ -343,7 +346,7 @@ pub fn since_boot_ns() -> Option<u64> {
 }
 
 /// Reads the accuracy of the wall clock, and changes nothing. If the thread is under a filter of system calls
-/// (seccomp), this makes no system call, because the filter may end the process for it, and returns nothing.
+/// (seccomp), this makes no system call, because the filter may end the process for it, and returns no values.
 pub fn wall_quality() -> WallQuality {
     if has_seccomp_filter() {
         return WallQuality::default();

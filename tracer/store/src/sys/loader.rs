@@ -16,8 +16,8 @@ use trace_format::meta::{AddressRange, Between, Module};
 
 use super::LoadedModules;
 
-/// The number of threads that hold the loader's lock for a look, or wait for it, in the lower half, and the id of
-/// their process in the upper half.
+/// The number of threads that hold the loader's lock to look at the modules, or wait for it, in the lower half of the
+/// word, and the id of their process in the upper half.
 ///
 /// ```text
 ///   (any, 0) ── a look begins ──► (own id, 1) ── more of them begin and end ──► (own id, n) ── all end ──► (own id, 0)
@@ -27,8 +27,8 @@ use super::LoadedModules;
 /// that lock, so the child must not wait for it. Relaxed: the child's copy is that of the moment of the fork.
 static HOLDERS: AtomicU64 = AtomicU64::new(0);
 
-/// Calls `look`, which may take the loader's lock; returns `None` if the lock would never be free. If `look` is left
-/// by a jump or a panic, it counts for ever: children that are forked afterwards get `None`.
+/// Calls `look`, which may take the loader's lock; returns `None` if the lock would never be free. If `look` is left by
+/// a jump or a panic, its thread counts as a holder for ever: children that are forked afterwards get `None`.
 pub fn with_loader_lock<T>(look: impl FnOnce() -> T) -> Option<T> {
     let own = u64::from(std::process::id()) << 32;
     let begin = |holders: u64| match holders as u32 {
@@ -43,7 +43,7 @@ pub fn with_loader_lock<T>(look: impl FnOnce() -> T) -> Option<T> {
     Some(seen)
 }
 
-/// Returns the number of modules that were loaded so far, and the number of those that were unloaded. Takes the
+/// Returns the number of modules that were loaded so far, and the number of modules that were unloaded. Takes the
 /// loader's lock, for a few nanoseconds. Returns `None` in a child that was forked while its parent had the lock.
 pub fn module_counts() -> Option<(u64, u64)> {
     unsafe extern "C" fn first(
@@ -62,7 +62,7 @@ pub fn module_counts() -> Option<(u64, u64)> {
     Some(counts)
 }
 
-/// Returns the counts in the loader's description of a module.
+/// Returns the numbers of loaded and of unloaded modules in the loader's description of a module.
 ///
 /// # Safety
 /// `info` points to at least `bytes` bytes.
@@ -101,7 +101,7 @@ pub fn loaded_modules() -> Option<LoadedModules> {
     Some(found)
 }
 
-/// The kernel's link to the file that the process was started with.
+/// The path of the kernel's link to the file with which the process was started.
 const STARTED: &str = "/proc/self/exe";
 
 /// Returns the path of the program that this process runs, without the mark that the kernel adds if the file was
@@ -130,8 +130,9 @@ pub fn executable_file() -> PathBuf {
     path.and_then(|path| program_of_loader(&path)).unwrap_or_else(|| STARTED.into())
 }
 
-/// Returns the path of the program if the process was started with the loader (`ld.so ./app`), whose path this is:
-/// the kernel has mapped no other loader for it, and a loader of GNU replaces the path in the auxiliary vector.
+/// Returns the path of the program if the process was started with the loader (`ld.so ./app`), and `started` is the
+/// path of the loader: the kernel has mapped no other loader for it, and a loader of GNU replaces the path in the
+/// auxiliary vector.
 fn program_of_loader(started: &Path) -> Option<PathBuf> {
     let name = started.file_name()?.as_bytes();
     let is_loader = [&b"ld-"[..], b"ld.so", b"ld64"].iter().any(|start| name.starts_with(start));
@@ -139,7 +140,7 @@ fn program_of_loader(started: &Path) -> Option<PathBuf> {
     (is_loader && unsafe { libc::getauxval(libc::AT_BASE) } == 0).then(path_at_start)?
 }
 
-/// Returns the path by which the program was started.
+/// Returns the path with which the program was started, as an absolute path.
 fn path_at_start() -> Option<PathBuf> {
     // SAFETY: as above.
     let given = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const libc::c_char;
@@ -151,7 +152,7 @@ fn path_at_start() -> Option<PathBuf> {
     std::fs::canonicalize(given).ok().or_else(|| Some(std::env::current_dir().ok()?.join(given)))
 }
 
-/// Returns one module from the loader's description; `None` if it has no code.
+/// Returns the module that the loader's description `info` describes; `None` if it has no code.
 ///
 /// # Safety
 /// `info` is from the loader, which keeps the module mapped meanwhile.

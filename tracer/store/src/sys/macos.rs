@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::{LoadedModules, WallQuality};
 
-/// Sets the file's size. The space itself is not reserved.
+/// Sets the file's size to `bytes`. Its space is not reserved.
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)
 }
@@ -31,12 +31,11 @@ pub fn runtime_directories() -> Vec<PathBuf> {
     vec![runtime_directory()]
 }
 
-/// Whether a mapping of a file keeps the locks that were taken through the descriptor from which it was
-/// mapped.
+/// Whether a mapping of a file keeps the locks that were taken through the descriptor from which the mapping was made.
 pub const MAPPINGS_HOLD_LOCKS: bool = false;
 
-/// Takes the classic POSIX record lock on one byte of the file. The lock is held until this process closes any
-/// descriptor of the file, or ends.
+/// Takes the classic POSIX record lock on one byte of the file, without waiting. The lock is held until this process
+/// closes any descriptor of the file, or ends.
 pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     super::unix::set_lock(file, libc::F_SETLK, byte)
 }

@@ -5,14 +5,14 @@
 //! |---|---|---|
 //! | `take_own_descriptors` | gives a thread descriptors that no other thread can close | start of a run |
 //! | `runtime_directory`, `runtime_directories` | return the directories of rings | flusher, recovery |
-//! | `make_private_directory`, `private_directory_of` | make such directories, and check them | flusher, recovery |
+//! | `make_private_directory`, `private_directory_of` | make and check directories of one user | flusher, recovery |
 //! | `begin_as_user` | starts work with another user's rights to files | recovery as root |
 //! | `is_of_another_user` | returns whether a mapped file may become shorter | recovery, inspection, `tracemerge` |
-//! | `create_scratch_file`, `next_data`, `read_at`, `write_at` | copy such a file | recovery, inspection, `tracemerge` |
+//! | `create_scratch_file`, `next_data`, `read_at`, `write_at` | copy another user's file | recovery, inspection, `tracemerge` |
 //! | `create_private_file`, `create_unnamed_file`, `link_unnamed_file` | make files | flusher, recovery |
-//! | `give_name` | gives a file a further name, or another name, that is free | both |
+//! | `give_name` | gives a file a further name, or another name, that is free | flusher, recovery |
 //! | `check_file_creation` | checks whether files can be made in a directory | start of a run |
-//! | `open_own_file`, `open_named_file`, `open_to_append` | open files that only this user can have made | both |
+//! | `open_own_file`, `open_named_file`, `open_to_append` | open files that this user has made | flusher, recovery |
 //! | `open_file_of_user_to_read` | opens a file for an observer | inspection |
 //! | `reserve`, `reserve_part`, `hold_lock` | reserve a file's space, lock one of its bytes | flusher, recovery |
 //! | `populate` | prepares the pages of a mapping | flusher |
@@ -75,29 +75,29 @@ use trace_format::meta::Module;
 /// The modules of a process at one moment, as the system reports them: the files that are mapped as code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadedModules {
-    /// The number of modules that were loaded so far, and of those that were unloaded.
+    /// The number of modules that were loaded so far, and the number of modules that were unloaded.
     pub counts: (u64, u64),
-    /// The loaded modules, without the times when they were loaded.
+    /// The modules that are loaded now, without the times at which they were loaded.
     pub modules: Vec<Module>,
 }
 
-/// The accuracy of the wall clock, as the system reports it. Values that it does not report are `None`.
+/// The accuracy of the wall clock, as the system reports it. A value that the system does not report is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WallQuality {
-    /// The greatest error, in nanoseconds.
+    /// The greatest error of the wall clock, in nanoseconds.
     pub error: Option<u64>,
-    /// The status bits of the clock.
+    /// The status bits of the wall clock.
     pub status: Option<u32>,
-    /// The number of the clock's state.
+    /// The number of the wall clock's state.
     pub state: Option<u32>,
 }
 
-/// The identity of a file, which distinguishes it from others, and its current state.
+/// The identity of a file, which distinguishes the file from others, and its current state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     /// The device that the file is on.
     pub device: u64,
-    /// The file's number on its device.
+    /// The file's inode number, which is unique on its device.
     pub inode: u64,
     /// The number of names that the file has; 0 when it was deleted.
     pub links: u64,
@@ -106,15 +106,15 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Returns whether both are the same file, provided that it still exists.
+    /// Returns whether both identities are those of the same file, provided that the file still exists.
     #[must_use]
     pub fn is_same_file(&self, other: &FileIdentity) -> bool {
         self.is(other.device, other.inode)
     }
 
-    /// Returns whether this is the file of this number on this device. On Windows the device may be unknown (0), and
-    /// then only the number counts: [`open_file_identity`] does not read it, and Wine does not report the device of a
-    /// file that was renamed while it was open.
+    /// Returns whether this is the file with the number `inode` on `device`. On Windows the device may be unknown (0),
+    /// and then only the number counts: [`open_file_identity`] does not read the device, and Wine does not report the
+    /// device of a file that was renamed while it was open.
     pub fn is(&self, device: u64, inode: u64) -> bool {
         let is_device_unknown = cfg!(windows) && (self.device == 0 || device == 0);
         self.inode == inode && (self.device == device || is_device_unknown)

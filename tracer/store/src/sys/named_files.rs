@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Returns `None`: there are no files without names.
+/// Returns `None`: this system has no files without names.
 pub fn create_unnamed_file(_directory: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Returns an error: there are no files without names.
+/// Returns an error: this system has no files without names.
 pub fn link_unnamed_file(_file: &File, _path: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -23,12 +23,14 @@ pub fn check_file_creation(_directory: &Path, probe: &Path) -> io::Result<()> {
     std::fs::remove_file(probe)
 }
 
-/// Returns an error: only rings of other users are copied to scratch files, and this system does not read those.
+/// Returns an error: only rings of other users are copied to scratch files, and on this system no process reads such
+/// rings.
 pub fn create_scratch_file() -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns the rest of the file's first `length` bytes as one range, because this system does not report holes.
+/// Returns the part of the file's first `length` bytes from `at` on as one range, because this system does not report
+/// holes.
 pub fn next_data(_file: &File, at: u64, length: u64) -> Option<std::ops::Range<u64>> {
     (at < length).then_some(at..length)
 }

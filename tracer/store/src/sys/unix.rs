@@ -14,12 +14,12 @@ use super::FileIdentity;
 /// Whether a deleted file keeps its name, and its directory, until all processes have closed it.
 pub const OPEN_FILES_KEEP_NAMES: bool = false;
 
-/// Calls `open` once, because no process can keep others from opening a file on these systems.
+/// Calls `open` once, because on these systems no process can keep others from opening a file.
 pub fn open_with_retries<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     open()
 }
 
-/// Makes `path` a directory that only its owner, this user, can enter, or accepts that it is one.
+/// Makes `path` a directory that only this user, its owner, can enter; succeeds also if it already is such a directory.
 pub fn make_private_directory(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         // The umask may have removed more rights.
@@ -40,14 +40,14 @@ pub fn directory_for_traces() -> Option<PathBuf> {
     None
 }
 
-/// Makes `path` a directory, and those above it, which only this user can enter; directories that exist stay
-/// unchanged.
+/// Makes the directory `path`, and those above it that are missing, which only this user can enter; directories that
+/// exist stay unchanged.
 pub fn make_directories(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).recursive(true).create(path)
 }
 
 thread_local! {
-    /// The user whose rights to files the calling thread has taken; `None` if it has those of its process.
+    /// The user whose rights to files the calling thread has taken; `None` if the thread has the rights of its process.
     static FILE_USER: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
@@ -99,8 +99,8 @@ pub fn is_private_directory(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|f| f.is_dir() && f.uid() == user && f.mode() & 0o077 == 0)
 }
 
-/// Returns the owner of `path`, if it is a directory, not a link to one, that only its owner can enter,
-/// and this user may enter it, as its owner or as root.
+/// Returns the owner of the directory `path`, if it is not a link, only its owner can enter it, and this user may enter
+/// it, as its owner or as root.
 pub fn private_directory_of(path: &Path) -> Option<u32> {
     let found = std::fs::symlink_metadata(path).ok()?;
     let may = [found.uid(), 0].contains(&effective_user());
@@ -122,8 +122,8 @@ pub fn create_private_file(path: &Path) -> io::Result<File> {
     above_standard_streams(file)
 }
 
-/// Moves a file above the standard streams: if the host has closed one, its number must not become a file
-/// of ours, because the host would write into it.
+/// Moves a file above the standard streams: if the host has closed one of these, its number must not become the number
+/// of a file of the tracer, because the host would write into it.
 fn above_standard_streams(file: File) -> io::Result<File> {
     if file.as_raw_fd() > libc::STDERR_FILENO {
         return Ok(file);
@@ -137,7 +137,7 @@ fn above_standard_streams(file: File) -> io::Result<File> {
     }
 }
 
-/// Opens a file of this user for reading and writing: a regular one, not through a link.
+/// Opens a regular file of this user, not through a link, for reading and writing.
 pub fn open_own_file(path: &Path) -> io::Result<File> {
     open_own(path, true, &[effective_user()])
 }
@@ -149,9 +149,9 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     is_own(options.open(path)?, &[effective_user()])
 }
 
-/// Opens a file that a ring of this user names, for reading and writing: a regular one, not through a link.
-/// For root, the file may belong to another user, to which the process had switched when it made the file. The caller
-/// checks that it is the file that the ring names.
+/// Opens a regular file that a ring of this user names, not through a link, for reading and writing. For root, the file
+/// may belong to another user, to which the process had switched when it made the file. The caller checks that it is
+/// the file that the ring names.
 pub fn open_named_file(path: &Path) -> io::Result<File> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if effective_user() == 0 => open_own(path, true, &[0, found.uid()]),
@@ -159,8 +159,8 @@ pub fn open_named_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a file of this user, or a file of `user` that this user may read, for reading: a regular one, not
-/// through a link.
+/// Opens for reading a regular file, not through a link, that belongs to this user, or that belongs to `user` and that
+/// this user may read.
 pub fn open_file_of_user_to_read(path: &Path, user: u32) -> io::Result<File> {
     open_own(path, false, &[effective_user(), user])
 }
@@ -196,12 +196,13 @@ pub fn give_name(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::hard_link(from, to)
 }
 
-/// Returns the path with these bytes.
+/// Returns the path that consists of these bytes.
 pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()))
 }
 
-/// Takes a write lock on one byte of the file, of the kind that `command` stands for; does not wait.
+/// Takes a write lock on one byte of the file, without waiting; `command` is the command of `fcntl` for the kind of
+/// lock.
 pub(super) fn set_lock(file: &File, command: libc::c_int, byte: u32) -> io::Result<()> {
     // SAFETY: the descriptor is open; the request is plain memory.
     let result = unsafe {
@@ -221,7 +222,7 @@ pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
     Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
 }
 
-/// Returns the same as [`file_identity`]. (On other systems the result has no device.)
+/// Returns the same as [`file_identity`]. (On Windows, the result has no device.)
 pub fn open_file_identity(file: &File) -> io::Result<FileIdentity> {
     file_identity(file)
 }
@@ -232,17 +233,18 @@ pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
     Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
 }
 
-/// Returns the device and the inode number of the directory at `path`, or of the one to which a link there leads.
+/// Returns the device and the inode number of the directory at `path`; if a link is there, of the directory to which it
+/// leads.
 pub fn directory_identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
-/// Returns whether a file could not be opened because too many are open.
+/// Returns whether a file could not be opened because too many files are open.
 pub fn is_descriptor_limit_error(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Returns the number of files that this process may have open.
+/// Returns the greatest number of files that this process may have open.
 pub fn descriptor_limit() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the result is plain memory.
@@ -259,7 +261,7 @@ pub fn file_size_limit() -> u64 {
     if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur }
 }
 
-/// Reads one of the system's clocks, in nanoseconds; `None` if it has no clock of this number.
+/// Reads one of the system's clocks, in nanoseconds; `None` if the system has no clock of this number.
 pub(super) fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` may be written.

@@ -45,7 +45,7 @@ pub fn runtime_directory() -> PathBuf {
     own.map_or_else(std::env::temp_dir, PathBuf::from).join("tracer")
 }
 
-/// Makes `path` a directory that only this user can enter, or accepts that it is one.
+/// Makes `path` a directory that only this user can enter; succeeds also if it already is such a directory.
 pub fn make_private_directory(path: &Path) -> io::Result<()> {
     match rights::create_private_directory(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
@@ -58,7 +58,7 @@ pub fn make_private_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes `path` a directory, and those above it; directories that exist stay unchanged.
+/// Makes the directory `path`, and those above it that are missing; directories that exist stay unchanged.
 pub fn make_directories(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
@@ -135,23 +135,23 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-/// Opens a file that a ring names.
+/// Opens a file that a ring names, for reading and writing.
 pub fn open_named_file(path: &Path) -> io::Result<File> {
     open_own_file(path)
 }
 
-/// Opens a file for reading, and shares it fully with other processes. Ignores the user: files have no users'
-/// numbers.
+/// Opens a file for reading, and shares it fully with other processes. Ignores `_user`: on Windows, the owner of a file
+/// has no number.
 pub fn open_file_of_user_to_read(path: &Path, _user: u32) -> io::Result<File> {
     open_with_retries(|| OpenOptions::new().read(true).open(path))
 }
 
-/// Returns the path with these bytes in std's encoding; replaces bytes that are not UTF-8.
+/// Returns the path whose bytes in std's encoding are `bytes`; replaces bytes that are not UTF-8.
 pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Sets the file's size.
+/// Sets the file's size to `bytes`. Its space is not reserved.
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)
 }
@@ -191,8 +191,8 @@ pub fn begin_as_user(_user: u32, _work: impl FnOnce() + Send + 'static) -> io::R
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Takes a lock that stands for one byte of the file. The lock is on a byte far after the file's end, because others
-/// cannot read locked bytes.
+/// Takes a lock that stands for one byte of the file, without waiting. The lock is on a byte far after the file's end,
+/// because other processes cannot read locked bytes.
 pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     const LOCK_OFFSET: u32 = 1 << 30;
     // SAFETY: the handle is open; a range need not be in the file.
@@ -200,8 +200,7 @@ pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     if locked == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether a mapping of a file keeps the locks that were taken through the handle from which it was
-/// mapped.
+/// Whether a mapping of a file keeps the locks that were taken through the handle from which the mapping was made.
 pub const MAPPINGS_HOLD_LOCKS: bool = false;
 
 /// Whether a deleted file keeps its name, and its directory, until all processes have closed it.
@@ -217,12 +216,12 @@ pub fn take_own_descriptors() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns false: errors of this kind are not distinguished on Windows.
+/// Returns false: on Windows, an error because too many files are open is not distinguished from others.
 pub fn is_descriptor_limit_error(_error: &io::Error) -> bool {
     false
 }
 
-/// Returns a number of files that this process may have open; the system has no such limit.
+/// Returns the number of files that the tracer assumes that this process may have open; the system has no such limit.
 pub fn descriptor_limit() -> usize {
     4096
 }
@@ -320,7 +319,7 @@ fn with_last_name_as_written(path: PathBuf) -> PathBuf {
     written.map_or_else(|| path.clone(), |written| directory.join(written))
 }
 
-/// Returns a path without the prefix that the system itself uses; `None` if it has none.
+/// Returns a path without the prefix that the system itself uses, `\\?\`; `None` if the path has no such prefix.
 pub(super) fn without_prefix(path: &str) -> Option<String> {
     match path.strip_prefix(r"\\?\UNC\") {
         Some(share) => Some(format!(r"\\{share}")),
@@ -357,8 +356,8 @@ pub(super) fn verbatim(path: &Path) -> io::Result<Vec<u16>> {
     Ok(prefix.encode_utf16().chain(rest.iter().copied()).chain([0]).collect())
 }
 
-/// Returns the directory of trace files whose program is in a directory that the user may not write, such as that of
-/// installed programs.
+/// Returns the directory for the trace files of programs that are in a directory that the user may not write, such as
+/// that of installed programs.
 pub fn directory_for_traces() -> Option<PathBuf> {
     variables::value(variables::LOCAL_DATA).map(|own| PathBuf::from(own).join("tracer-files"))
 }
@@ -368,8 +367,8 @@ pub fn runtime_directories() -> Vec<PathBuf> {
     vec![runtime_directory()]
 }
 
-/// Returns the time when the system was started, by a clock that is never set: the same in all processes until the
-/// next start. Returns nothing if the system does not report it.
+/// Returns the time at which the system was started, by a clock that is never set: it is the same in all processes
+/// until the next start. Returns nothing if the system does not report it.
 pub fn boot_id() -> Vec<u8> {
     let mut time = TimeOfDay::default();
     let bytes = size_of::<TimeOfDay>() as u32;
@@ -387,21 +386,22 @@ pub fn boot_id() -> Vec<u8> {
     if status < 0 || time.boot == 0 { Vec::new() } else { format!("{boot:x}").into_bytes() }
 }
 
-/// Returns whether the processor's counter is the same on all cores, which is true if the system itself uses it.
-/// If the system does not trust the counter, it uses a timer of the machine, which has a known frequency.
+/// Returns whether the processor's counter is the same on all cores, which is true if the system itself uses the
+/// counter. If the system does not trust the counter, it uses a timer of the machine, which has a known frequency.
 pub fn counter_is_trusted() -> bool {
     is_of_processor(counts_per_second())
 }
 
-/// Returns whether the system uses the processor's counter, if its performance counter has this frequency. Windows
-/// scales the processor's counter to a round frequency, 10 MHz since Windows 10, and does not scale timers.
+/// Returns whether the system's performance counter, which has the frequency `per_second`, is the processor's counter.
+/// Windows scales the processor's counter to a round frequency, 10 MHz since Windows 10, and does not scale timers.
 fn is_of_processor(per_second: u64) -> bool {
     const POWER_MANAGEMENT_TIMER: u64 = 3_579_545;
     const HIGH_PRECISION_EVENT_TIMER: u64 = 14_318_180;
     ![0, POWER_MANAGEMENT_TIMER, HIGH_PRECISION_EVENT_TIMER].contains(&per_second)
 }
 
-/// Returns the frequency of the system's performance counter, which does not change while the system runs.
+/// Returns the frequency of the system's performance counter, in counts per second; it does not change while the system
+/// runs.
 fn counts_per_second() -> u64 {
     static KNOWN: AtomicU64 = AtomicU64::new(0);
     let known = KNOWN.load(Ordering::Relaxed);
@@ -430,7 +430,7 @@ pub fn raw_ns() -> Option<u64> {
     Some(monotonic_ns())
 }
 
-/// Returns nothing: this does not read a clock that includes the time for which the machine was suspended.
+/// Returns nothing: no clock that includes the time for which the machine was suspended is read on Windows.
 pub fn since_boot_ns() -> Option<u64> {
     None
 }

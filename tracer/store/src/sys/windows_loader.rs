@@ -26,8 +26,8 @@ unsafe extern "system" {
     fn RtlGetCurrentPeb() -> *const PEB;
 }
 
-/// The number of modules that the loader has reported as loaded since [`count_modules`]. Relaxed: another look
-/// follows a look that misses one.
+/// The number of modules that the loader has reported as loaded since [`count_modules`]. Relaxed: another look at the
+/// modules follows a look that misses one of them.
 static LOADED_COUNT: AtomicU64 = AtomicU64::new(0);
 /// The number of modules that the loader has reported as unloaded; see [`LOADED_COUNT`].
 static UNLOADED_COUNT: AtomicU64 = AtomicU64::new(0);
@@ -72,8 +72,8 @@ pub fn module_counts() -> Option<(u64, u64)> {
         .then(|| (LOADED_COUNT.load(Ordering::Relaxed), UNLOADED_COUNT.load(Ordering::Relaxed)))
 }
 
-/// Returns the files that are mapped as code now; `None` if they cannot be listed. Takes no lock, and makes about
-/// three system calls for each.
+/// Returns the files that are mapped as code now; `None` if they cannot be listed. Takes no lock, and makes about three
+/// system calls for each file.
 pub fn loaded_modules() -> Option<LoadedModules> {
     const TRIES: usize = 4;
     let mut found = LoadedModules::default();
@@ -88,7 +88,7 @@ pub fn loaded_modules() -> Option<LoadedModules> {
     Some(found)
 }
 
-/// Returns the modules in the list; `None` if there is no list yet.
+/// Returns the modules in the loader's list; `None` if there is no list yet.
 fn listed() -> Option<Vec<Module>> {
     /// A limit above the number of modules of any process, so that the loop ends if the list changes meanwhile.
     const MAX_MODULES: usize = 1 << 14;
@@ -118,7 +118,7 @@ fn read_entry(links: *const LIST_ENTRY) -> Option<LDR_DATA_TABLE_ENTRY> {
     Some(entry)
 }
 
-/// Returns the module of an entry; `None` if it has no code, or was unloaded.
+/// Returns the module of an entry; `None` if the module has no code, or was unloaded.
 fn module(entry: &LDR_DATA_TABLE_ENTRY) -> Option<Module> {
     let address = entry.DllBase.addr();
     let headers = Headers::parse(&read(address, HEADERS)?)?;
@@ -145,7 +145,7 @@ fn read(address: usize, bytes: usize) -> Option<Vec<u8>> {
     Some(copy)
 }
 
-/// Copies memory that may not exist; `None` if it does not.
+/// Copies the process's memory from `address` on, which may not exist, to `copy`; `None` if it does not exist.
 fn read_into(address: usize, copy: &mut [u8]) -> Option<()> {
     let (from, mut read) = (ptr::without_provenance(address), 0);
     // SAFETY: the copy and the result may be written; the system refuses to read memory that does not exist.

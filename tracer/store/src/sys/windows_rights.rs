@@ -26,12 +26,13 @@ use windows_sys::Win32::Storage::FileSystem::{CreateDirectoryW, FILE_ATTRIBUTE_R
 use windows_sys::Win32::System::SystemServices::{ACCESS_ALLOWED_ACE_TYPE, ACCESS_DENIED_ACE_TYPE};
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
-/// The system itself, and the group of administrators.
+/// The identifiers of the system itself, and of the group of administrators.
 const TRUSTED: [&str; 2] = ["S-1-5-18", "S-1-5-32-544"];
-/// The creator of a file, in the rights that the file inherits from its directory, and the owner of the file.
+/// The identifiers of the creator of a file, in the rights that the file inherits from its directory, and of the owner
+/// of the file.
 const OWNERS: [&str; 2] = ["S-1-3-0", "S-1-3-4"];
 
-/// Makes a directory that only this user can enter; files and directories in it inherit that. Fails if the name
+/// Makes a directory that only this user can enter; files and directories in it inherit these rights. Fails if the name
 /// exists.
 pub(super) fn create_private_directory(path: &Path) -> io::Result<()> {
     let user = this_user(TokenUser)?;
@@ -39,7 +40,7 @@ pub(super) fn create_private_directory(path: &Path) -> io::Result<()> {
     create_directory(path, &format!("O:{user}D:P{rights}"))
 }
 
-/// Makes a directory with an owner and rights, in the system's descriptor language.
+/// Makes a directory with the owner and the rights that `rights` states in the system's descriptor language.
 fn create_directory(path: &Path, rights: &str) -> io::Result<()> {
     let descriptor = Memory::of(|descriptor| {
         let text = wide(rights.encode_utf16());
@@ -63,7 +64,7 @@ fn create_directory(path: &Path, rights: &str) -> io::Result<()> {
     ok(unsafe { CreateDirectoryW(path.as_ptr(), &attributes) })
 }
 
-/// Returns, in the system's descriptor language, the entry that gives a user all rights to the directory and its
+/// Returns the entry, in the system's descriptor language, that gives the user `sid` all rights to a directory and its
 /// contents.
 fn allows_all(sid: &str) -> String {
     format!("(A;OICI;FA;;;{sid})")
@@ -117,7 +118,8 @@ fn belongs_to_this_user(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Returns whether an entry of a list allows nothing, or allows rights only to a `trusted` identifier.
+/// Returns whether an entry of a list of rights allows nothing, or allows rights only to an identifier that is
+/// `trusted`.
 fn allows_only(entry: *mut ACCESS_ALLOWED_ACE, trusted: impl Fn(&str) -> bool) -> io::Result<bool> {
     // SAFETY: this is an entry of the system; each has this head.
     match u32::from(unsafe { (*entry).Header.AceType }) {
@@ -129,8 +131,8 @@ fn allows_only(entry: *mut ACCESS_ALLOWED_ACE, trusted: impl Fn(&str) -> bool) -
     }
 }
 
-/// Returns an identifier of the user of this process, in the system's text form: that of the user, or that of the
-/// owner of the files that the user makes.
+/// Returns an identifier of the user of this process, in the system's text form: the identifier of the user, or that of
+/// the owner of the files that the user makes.
 fn this_user(kind: TOKEN_INFORMATION_CLASS) -> io::Result<String> {
     let mut token = ptr::null_mut();
     // SAFETY: this is the process's own handle; the result may be written.
@@ -161,7 +163,7 @@ fn text_of(sid: PSID) -> io::Result<String> {
     Ok(char::decode_utf16(letters).map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
 }
 
-/// A block of memory that the system has allocated; it is freed when this is dropped.
+/// A block of memory that the system has allocated; it is freed when the value is dropped.
 struct Memory(*mut c_void);
 
 impl Memory {

@@ -25,28 +25,28 @@ const MAX_LINE_BYTES: usize = 256;
 /// The number of bytes of the kept half that are copied at once.
 const COPIED_AT_ONCE: u64 = 256 * 1024;
 
-/// The content of the dropped half.
+/// The content of the dropped half of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dropped {
     /// The position in the file, in bytes, where the kept half begins.
     pub bytes: u64,
-    /// The number of messages.
+    /// The number of messages in the dropped half.
     pub messages: u64,
-    /// The reported losses, by reason.
+    /// The numbers of records that the dropped half reports as lost, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// The reported stall time, in nanoseconds.
+    /// The time of waits for the tracer that the dropped half reports, in nanoseconds.
     pub stall_ns: u64,
     /// The ticks of the last line in the dropped half.
     pub last: Ticks,
-    /// The number of reported waits.
+    /// The number of waits that the dropped half reports.
     pub waits: u64,
     /// Whether the dropped half contains lines of the module table.
     pub modules: bool,
 }
 
 impl Dropped {
-    /// Reads the file from its start to the first line at or after `from` that does not belong to a
-    /// message begun before.
+    /// Reads the file from its start to the first line, at the position `from` or after it, that does not belong to a
+    /// message begun before. Returns the content of the file before that line.
     fn find(file: &mut File, from: u64, length: u64) -> io::Result<Dropped> {
         file.seek(SeekFrom::Start(0))?;
         let mut reader = BufReader::with_capacity(1 << 16, file);
@@ -112,7 +112,7 @@ pub(super) fn content(file: &mut File, encoding: Encoding) -> io::Result<FileTot
 }
 
 /// Reads a line of any length, its feed included, and keeps its first [`MAX_LINE_BYTES`] bytes without the feed;
-/// returns its number of bytes, and whether it has a feed.
+/// returns the number of bytes of the line, and whether it has a feed.
 fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(u64, bool)> {
     line.clear();
     let mut bytes = 0;
@@ -194,7 +194,7 @@ impl TraceFile {
         Ok((place.opened(file, path, self.number, length)?, dropped))
     }
 
-    /// Writes `first` and the kept half; returns the length of the new file.
+    /// Writes `first` and the kept half into `new`; returns the length of the new file.
     fn copy_lines(&mut self, dropped: &Dropped, first: &[u8], new: &mut File) -> io::Result<u64> {
         new.write_all(first)?;
         self.file.seek(SeekFrom::Start(dropped.bytes))?;

@@ -13,8 +13,8 @@ use trace_format::sites::Site;
 use super::{Dropped, truncated_error};
 use crate::reading::read_at_most;
 
-/// Finds the first record at or after `from` that is not a part of a message begun before; returns the content of the
-/// file before it, and the plans of the file's sites.
+/// Finds the first record, at the position `from` or after it, that is not a part of a message begun before; returns
+/// the content of the file before that record, and the plans of the file's sites.
 pub(super) fn find(file: &mut File, from: u64, length: u64) -> io::Result<(Dropped, Plans)> {
     let (mut dropped, mut plans, mut kept) = (Dropped::default(), Plans::default(), None);
     each_record(file, 0..length, |at, record| {
@@ -38,7 +38,7 @@ pub(super) fn find(file: &mut File, from: u64, length: u64) -> io::Result<(Dropp
     Ok((dropped, plans))
 }
 
-/// Writes `first` and the records in `kept` into `new`; returns its length.
+/// Writes `first` and the records in the range `kept` of the file into `new`; returns the length of `new`.
 pub(super) fn copy(
     file: &mut File,
     tid: u64,

@@ -39,7 +39,7 @@ impl TracePlace {
     }
 
     /// Leaves the directory for the next one if it refuses files permanently, and notifies the user; returns whether
-    /// it has. A lack of space or of descriptors may be temporary.
+    /// the directory was left. A lack of space or of descriptors may be temporary.
     pub(in crate::drain) fn leave_if_refused(&mut self, error: &io::Error) -> bool {
         let refused = matches!(
             error.kind(),
@@ -128,9 +128,9 @@ impl TracePlace {
         Ok(())
     }
 
-    /// Makes the file without a name, or under a name that only this run uses, calls `publish` to store its identity,
-    /// and only then gives it its own name, the first free one. If the process is killed at any step, recovery finds
-    /// the whole file, or none.
+    /// Makes the thread's file without a name, or under a name that only this run uses, calls `publish` to store the
+    /// file's identity, and only then gives the file its own name, the first free one. If the process is killed at any
+    /// step, recovery finds the whole file, or none.
     pub(in crate::drain) fn create_here(
         &mut self,
         tid: u64,
@@ -189,7 +189,7 @@ impl TracePlace {
         }
     }
 
-    /// Calls `publish` to store the file's identity, and then gives the file, with `link`, the first free name.
+    /// Calls `publish` to store the file's identity, and then gives the file the first free name, by `link`.
     pub(in crate::drain) fn give_first_free_name(
         &self,
         made: &mut TraceFile,
@@ -209,15 +209,15 @@ impl TracePlace {
         }
     }
 
-    /// Announces the current directory of files, before a file has its name there.
+    /// Announces the directory in which files are made now, before a file has its name there.
     pub(in crate::drain) fn announce(&mut self) {
         if let (Some(announcement), Some(directory)) = (&mut self.announcement, self.directories.first()) {
             announcement.announce(directory);
         }
     }
 
-    /// Makes the file on a file system without links: if the process is killed between the two steps, an empty file
-    /// is left.
+    /// Makes the file on a file system without links: if the process is killed between making the file and calling
+    /// `publish`, an empty file is left.
     pub(in crate::drain) fn create_without_links(
         &self,
         tid: u64,

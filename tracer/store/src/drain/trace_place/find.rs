@@ -41,7 +41,8 @@ impl TracePlace {
         self.find_by(&open, tid, run, progress)
     }
 
-    /// Returns the number in its run that the `# thread` line of the file that `progress` names contains.
+    /// Returns the number of the file that `progress` names among the files of its run, as the `# thread` line of the
+    /// file states it.
     pub(crate) fn number_in_run(&self, tid: u64, run: u32, progress: &Progress) -> Option<u32> {
         let (file, _) = self.find(tid, run, progress).ok()??;
         thread_of(&read_at_most(&file, FIRST_BYTES as u64).ok()?)?.file
@@ -80,7 +81,7 @@ impl TracePlace {
     /// `current`, if one is given. A file is recognized by its name and its first line, whose ticks are `since`, the
     /// time when the thread took its ring.
     ///
-    /// If `progress` contains no earlier file, reads only the file that has the current one's name.
+    /// If `progress` counts no earlier file, reads only the files that have the current file's name.
     ///
     /// # Errors
     /// A file or a directory cannot be read.
@@ -122,8 +123,8 @@ impl TracePlace {
         Ok(others.map(length).fold(0, u64::saturating_add))
     }
 
-    /// Returns the paths of the files of thread `tid`: only those with the current file's name if there was
-    /// no other file.
+    /// Returns the paths of the files of thread `tid`; if the thread has had only one file, the paths with the name of
+    /// that file.
     fn paths_of(&self, tid: u64, progress: &Progress) -> io::Result<Vec<PathBuf>> {
         let places = || self.directories.iter().chain(&self.left);
         if progress.render.in_earlier_files.bytes == 0 {
@@ -199,7 +200,7 @@ pub(in crate::drain) fn begins_with_run_line(
     Ok(whole && found.iter().enumerate().all(|(at, byte)| same(at, *byte)))
 }
 
-/// Returns whether the first line or record of a file has these ticks. Reads from the current position and then
+/// Returns whether the first line or record of a file has the ticks `since`. Reads from the current position and then
 /// rewinds the file.
 fn begins_at(mut file: &File, since: Ticks) -> io::Result<bool> {
     let first = read_at_most(file, FIRST_BYTES as u64)?;

@@ -28,8 +28,9 @@ use crate::sys::{self};
 use total::Total;
 pub use total::{EndedFile, SMALLEST_FILE};
 
-/// Returns the path at which a directory of the run of process `pid` is visible here: its own or, if another directory
-/// is there, that in the process's mount namespace while the process lives; `None` if both lead elsewhere.
+/// Returns the path at which a directory of the run of process `pid` is visible to this process: its own path or, if
+/// another directory is there, the path in the run's mount namespace while the run's process lives; `None` if both
+/// paths lead elsewhere.
 pub(crate) fn visible(directory: &Directory, pid: u32) -> Option<PathBuf> {
     let path = sys::path_from_bytes(&directory.path);
     if directory.identity.is_none() || sys::directory_identity(&path) == directory.identity {
@@ -42,23 +43,24 @@ pub(crate) fn visible(directory: &Directory, pid: u32) -> Option<PathBuf> {
 /// A function that shows the user a message of one line.
 pub type MessageFn = fn(fmt::Arguments<'_>);
 
-/// The place of a run's trace files.
+/// The directories of a run's trace files, with the settings and the count of these files.
 #[derive(Debug)]
 pub struct TracePlace {
     /// The directories, in the order in which they are tried; the first that works is used.
     directories: Vec<PathBuf>,
-    /// A directory that may contain files of the run, and whose path leads to another directory here, or to none.
+    /// The path of a directory that may contain files of the run, if the path leads to another directory here, or to
+    /// none.
     hidden: Option<PathBuf>,
-    /// Further directories that may contain files: those that were left because they refused one and, in recovery, all
-    /// others of the manifest.
+    /// Further directories that may contain files: those that the run has left because they refused a file and, in
+    /// recovery, all other directories of the manifest.
     left: Vec<PathBuf>,
     /// The number of directories in the manifest that the run has left.
     left_by_run: u32,
     /// The number of files that the run has made.
     files: u64,
-    /// The announcement of the files' directories.
+    /// The announcement of the directories of the files.
     pub announcement: Option<Announcement>,
-    /// Whether the number of files is known. It is not if a recovered run did not count them.
+    /// Whether the number of files is known: it is unknown if a recovered run did not count its files.
     counts: bool,
     lives: Vec<Arc<Lock>>,
     /// The part of the files' names before `.trace.`.
@@ -68,7 +70,7 @@ pub struct TracePlace {
     max_open_files: usize,
     /// The length, in bytes, above which a file loses its older half.
     pub max_bytes: u64,
-    /// The bound for all files together.
+    /// The limit for the total size of the files.
     total: Total,
     /// The encoding in which files are written.
     pub encoding: Encoding,
@@ -81,9 +83,10 @@ pub struct TracePlace {
 }
 
 impl TracePlace {
-    /// Returns the place for run `run` of `exe`: `wanted` or beside the executable, for which a system may have a
-    /// substitute; else `here`, else the temporary directory. If files have to go to another one of these, notifies
-    /// the user with `say`.
+    /// Returns the place for the files of run `run` of `exe`: the directory `wanted` or, if there is none, the
+    /// executable's directory, for which a system may have a substitute; if they refuse files, the directory `here`,
+    /// and then the temporary directory. If files have to go to another directory than the first, notifies the user
+    /// with `say`.
     #[must_use]
     pub fn new(
         wanted: Option<&Path>,
@@ -138,12 +141,12 @@ impl TracePlace {
         }
     }
 
-    /// Returns the greatest number of bytes that should be written at once.
+    /// Returns the greatest number of bytes that should be written to a file at once.
     pub fn portion(&self) -> usize {
         usize::try_from((self.max_bytes / 4).min(self.total.portion())).unwrap_or(usize::MAX)
     }
 
-    /// Returns an open file of this place.
+    /// Returns a file that was just opened as an open trace file of this place, and counts it.
     pub(in crate::drain) fn opened(
         &self,
         file: File,
@@ -167,7 +170,8 @@ impl TracePlace {
         Open(self.open.clone())
     }
 
-    /// Leaves the directories that refuse files, before the manifest names one, because recovery uses that one.
+    /// Leaves the directories that refuse files, before the manifest is written, because recovery uses the directory
+    /// that it names.
     pub(in crate::drain) fn leave_refusing_directories(&mut self, run: u32) {
         loop {
             let probe = self.unfinished_path(0, run);
@@ -178,8 +182,8 @@ impl TracePlace {
         }
     }
 
-    /// Returns the place of the files of the run that has left this manifest and, unless it was removed, this life
-    /// page.
+    /// Returns the place of the files of the run that has left `manifest` and, unless it was removed, the life page
+    /// `life`.
     pub fn of(manifest: &Manifest, life: Option<&Life>) -> TracePlace {
         let left_by_run = life.map_or(0, |life| life.flusher.left.load(Ordering::Relaxed));
         let current = (left_by_run as usize).min(manifest.directories.len().saturating_sub(1));
@@ -208,7 +212,7 @@ impl TracePlace {
     /// exist.
     ///
     /// # Errors
-    /// The path of one leads to another directory, or to none.
+    /// The path of a directory leads to another directory here, or to none.
     pub(crate) fn check_visible(&self) -> io::Result<()> {
         let Some(hidden) = &self.hidden else { return Ok(()) };
         Err(io::Error::other(format!(
@@ -221,18 +225,18 @@ impl TracePlace {
     /// Checks that the directory in which the run made its last files is visible here.
     ///
     /// # Errors
-    /// Its path leads to another directory, or to none.
+    /// The path of that directory leads to another directory, or to none.
     pub(crate) fn check_last_visible(&self) -> io::Result<()> {
         if self.hidden.as_deref() == Some(self.directory()) { self.check_visible() } else { Ok(()) }
     }
 
-    /// Returns the directories that a manifest names: those that the run has left, and those in which files may be
+    /// Returns the directories that the manifest names: those that the run has left, and those in which files may be
     /// made.
     pub(crate) fn directories_of_run(&self) -> impl Iterator<Item = &PathBuf> {
         self.left.iter().chain(&self.directories)
     }
 
-    /// Stores the number of files in this page, too, from here on.
+    /// From here on, stores the number of files also in this page.
     pub fn count_files_in(&mut self, page: Arc<Lock>) {
         let known = page.life().ok().flatten().map(|life| life.flusher.files.load(Ordering::Acquire));
         self.counts = known.is_some();
@@ -241,14 +245,14 @@ impl TracePlace {
         self.publish_file_count();
     }
 
-    /// Raises the number of files to `number`, which is the number of one of them: if a run was killed before it had
-    /// counted its newest file, the number in its life file is too small by one.
+    /// Raises the number of files to `number`, which is the number of an existing file: if a run was killed before it
+    /// had counted its newest file, the number in its life file is too small by one.
     pub(crate) fn raise_file_count(&mut self, number: u32) {
         self.files = self.files.max(number.into());
         self.publish_file_count();
     }
 
-    /// Makes the number of files unknown, so that no further file contains it.
+    /// Makes the number of files unknown, so that no further file states it.
     pub(crate) fn forget_count(&mut self) {
         self.counts = false;
     }
@@ -336,8 +340,8 @@ impl TracePlace {
         rest.into_iter().for_each(|path| self.remove(path));
     }
 
-    /// Tries to remove these files at the end of the run until all are removed, for at most two seconds. `tracemerge
-    /// clean` removes the rest.
+    /// Tries, at the end of the run, to remove the files that could not be removed before, until all are removed, for
+    /// at most two seconds. `tracemerge clean` removes the rest.
     pub fn retry_removals_at_end(&self) {
         const TRIES: u32 = 200;
         const PAUSE: Duration = Duration::from_millis(10);

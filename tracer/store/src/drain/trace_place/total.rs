@@ -42,7 +42,7 @@ pub struct EndedFile {
     pub(in crate::drain) inode: u64,
     pub(in crate::drain) length: u64,
     pub(in crate::drain) records: u64,
-    /// The numbers of records that it reports as lost, if there are any.
+    /// The numbers of records that the file reports as lost, in the order of [`LossReason`], if there are any.
     pub(in crate::drain) lost: Option<Box<[u64; LossReason::COUNT]>>,
 }
 
@@ -51,7 +51,7 @@ pub struct EndedFile {
 pub(super) struct Total {
     /// The greatest number of bytes that the run's files may take.
     most: u64,
-    /// The bytes that the run's files take.
+    /// The number of bytes that the run's files take.
     taken: u64,
     /// The length of the longest file that is being written, as far as it is known.
     longest: u64,
@@ -71,7 +71,7 @@ impl Default for Total {
 }
 
 impl Total {
-    /// Returns the greatest number of bytes that should be written at once.
+    /// Returns the greatest number of bytes that should be written to a file at once.
     pub(super) fn portion(&self) -> u64 {
         (self.most / 16).max(BLOCK)
     }
@@ -90,7 +90,7 @@ impl TracePlace {
         self.total.most = most;
     }
 
-    /// Returns whether files must be dropped before more is written, and some can be.
+    /// Returns whether files must be dropped before more is written, and some can be dropped.
     pub fn is_over_total(&self) -> bool {
         !self.total.is_at_floor && self.total.is_over()
     }
@@ -101,7 +101,7 @@ impl TracePlace {
         self.total.dropped
     }
 
-    /// Notes that a file had `before` bytes and has `now`.
+    /// Notes that a file of the run had `before` bytes and has `now` bytes.
     pub(in crate::drain) fn note_growth(&mut self, before: u64, now: u64) {
         let total = &mut self.total;
         total.taken = total.taken.saturating_add(allocated(now)).saturating_sub(allocated(before));
@@ -120,8 +120,8 @@ impl TracePlace {
         self.total.is_at_floor = false;
     }
 
-    /// Drops files of threads that have ended until there is room, or none is left. `longest` is the length of the longest
-    /// file that is being written.
+    /// Drops files of threads that have ended until there is room, or none is left. `longest` is the length in bytes of
+    /// the longest file that is being written.
     pub fn drop_ended(&mut self, run: u32, longest: u64) {
         self.total.longest = longest;
         while self.total.is_over() {

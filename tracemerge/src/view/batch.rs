@@ -22,15 +22,15 @@ const KEPT_BYTES: usize = 8 << 20;
 pub(crate) struct RecordBatch<'a, T> {
     selection: &'a Selection,
     matching: Matching<'a, T>,
-    /// The number of the boot's first source among all sources.
+    /// The index of the boot's first source among the sources of all boots.
     first: usize,
     /// The number of bytes that were merged into the batch.
     merged: usize,
 }
 
 impl<'a, T: RecordHolder> RecordBatch<'a, T> {
-    /// Makes an empty batch for lines of a boot whose first source has the number `first` among all sources.
-    /// Records that `selection` wants go to the last stage, `held`.
+    /// Makes an empty batch for lines of a boot whose first source has the index `first` among the sources of all
+    /// boots. Records that `selection` wants go to the last stage, `held`.
     pub(crate) fn new(selection: &'a Selection, first: usize, held: T) -> RecordBatch<'a, T> {
         RecordBatch { selection, matching: Matching::new(selection, held), first, merged: 0 }
     }
@@ -57,7 +57,8 @@ impl<T: RecordHolder> Sink for RecordBatch<'_, T> {
     }
 }
 
-/// Passes on each record of a range to `next`; the source 0 has the origin `first`.
+/// Passes each record of `range` to `next`. Adds `first` to the index of the record's source, which makes it the
+/// index of its origin.
 fn pass_on(
     records: &Records,
     range: Range<usize>,
@@ -85,7 +86,8 @@ pub(crate) trait RecordHolder: RecordSink + Send {
     /// Drops all records. Keeps the memory unless it is large.
     fn clear(&mut self);
 
-    /// Takes a range of records, all of them wanted; the source 0 has the origin `first`.
+    /// Takes the records of `range`, all of which are wanted. `first` is the index of the origin to which the
+    /// records' source 0 belongs.
     ///
     /// # Errors
     /// Returns an error if the stage accepts no more records.
@@ -139,7 +141,7 @@ pub(crate) struct Unformatted {
 }
 
 impl Unformatted {
-    /// Makes an empty stage; it stores calls as numbers if `with_calls` is set.
+    /// Makes an empty stage. If `with_calls` is set, it stores calls as numbers, even those that come as text.
     #[must_use]
     pub(crate) fn new(with_calls: bool) -> Unformatted {
         Unformatted { records: Records::default(), with_calls }

@@ -23,26 +23,26 @@ const NEAR_BYTES: usize = 4096;
 /// The minimum number of lines that are examined in a region, however distant they are.
 const MIN_EXAMINED_LINES: usize = 16;
 
-/// The breaks of the files that were read completely, by the number of the file among all files. A file is
-/// read completely if its ticks are found to go back somewhere.
+/// The breaks of each file that was read completely, by the index of the file among all files. A file is read
+/// completely if its ticks are found to go back somewhere.
 #[derive(Debug, Default)]
 pub(crate) struct Breaks(BTreeMap<usize, Vec<Break>>);
 
-/// A file, and its wanted ranges.
+/// A file, and the ranges of its bytes that a view needs.
 pub(crate) struct WantedRanges<'a> {
-    /// The file's number among all files.
+    /// The index of the file among the files of all boots.
     pub file: usize,
     /// The source that has the file's lines.
     pub source: &'a Source,
     /// The sorted ranges of the file that have the wanted lines.
     pub ranges: &'a [SortedRange],
-    /// The ticks of the wanted lines.
+    /// The period that contains the ticks of the wanted lines.
     pub period: TickPeriod,
 }
 
 impl<'a> WantedRanges<'a> {
-    /// Returns all files of all `boots`. `periods` has one period for each boot, and `ranges` has one list
-    /// for each file.
+    /// Returns the wanted ranges of all files. `periods` has the wanted ticks of each boot, and `ranges` the wanted
+    /// ranges of each file, in the order of `boots`.
     #[must_use]
     pub(crate) fn all(
         boots: &'a [Vec<Source>],
@@ -69,8 +69,8 @@ impl<'a> WantedRanges<'a> {
 }
 
 impl Breaks {
-    /// Returns the sorted ranges of `file` that contain the lines in `period`. `number` is the number of its
-    /// `source` within its boot.
+    /// Returns the sorted ranges of `file` that contain the lines in `period`. `number` is the index of the file's
+    /// `source` among those of its boot.
     #[must_use]
     pub(crate) fn ranges(
         &self,
@@ -90,9 +90,9 @@ impl Breaks {
         ranges
     }
 
-    /// Examines a few lines outside the wanted ranges, and a few lines `inside` them if the merge may stop
-    /// before their end. Reads a file completely if these lines are out of order. Returns whether there are
-    /// such files.
+    /// Examines a few lines outside the wanted ranges, and a few lines `inside` them if the merge may stop before
+    /// their end. Reads a file completely if these lines are out of order. Returns whether it has read any file
+    /// completely.
     pub(crate) fn check_edges(&mut self, wanted: &[WantedRanges<'_>], inside: bool) -> bool {
         self.read(
             wanted,
@@ -112,8 +112,8 @@ impl Breaks {
         )
     }
 
-    /// Reads all bytes of the wanted ranges, and reads a file completely if it is non-monotonic there.
-    /// Returns whether there are such files.
+    /// Reads all bytes of the wanted ranges, and reads a file completely if it is non-monotonic there. Returns
+    /// whether it has read any file completely.
     pub(crate) fn check_all_bytes(&mut self, wanted: &[WantedRanges<'_>]) -> bool {
         self.read(
             wanted,
@@ -125,8 +125,8 @@ impl Breaks {
         )
     }
 
-    /// Reads the `suspect` files completely, unless that was done before. `bytes` returns the number of bytes
-    /// that `suspect` reads of a file. Returns whether there are such files.
+    /// Completely reads each file for which `suspect` returns true, unless the file was read before. `bytes` returns
+    /// the count of a file's bytes that `suspect` reads. Returns whether any file was read.
     fn read(
         &mut self,
         wanted: &[WantedRanges<'_>],
@@ -146,7 +146,7 @@ impl Breaks {
         !suspects.is_empty()
     }
 
-    /// Records the breaks of `file` in `findings`, in which the file has the number `source`.
+    /// Records the breaks of `file` in `findings`, where the file has the source index `source`.
     pub(crate) fn record_breaks(&self, file: usize, source: usize, findings: &mut Findings) {
         for &(at, before, after) in self.0.get(&file).into_iter().flatten() {
             findings.broken(source, at, before, after);
@@ -154,7 +154,7 @@ impl Breaks {
     }
 }
 
-/// The side of a region near which more lines are examined.
+/// The end of a region of bytes near which more lines are examined.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Start,

@@ -4,17 +4,18 @@
 
 use crate::file::fast_map::FastMap;
 
-/// The maximum length of the array for each number that has a value.
+/// The maximum count of elements of the array for each number that has a value.
 const PLACES: usize = 16;
-/// A number that is added to the number of values for the maximum length of the array.
+/// A constant that is added to the count of numbers that have a value before it is multiplied by [`PLACES`], so that
+/// a table with few values has an array, too.
 const MAX_EXTRA_LENGTH: usize = 8;
 
-/// A table of values; a number without a value has the default value.
+/// A table of values by number. A number for which no value was stored has the default value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByNumber<T> {
     dense: Vec<T>,
     sparse: FastMap<u32, T>,
-    /// The number of numbers that were looked up beyond the end of the array so far.
+    /// The count of different numbers that [`ByNumber::get_mut`] has found beyond the end of the array.
     met: usize,
 }
 

@@ -54,64 +54,65 @@ pub(crate) struct CallCounts {
     open: Vec<OpenThread>,
     /// The counts of each called function: of all threads together, or of each thread if that is wanted.
     counted: Vec<(usize, FunctionId, Counted)>,
-    /// The index in `counted` plus 1, by thread (0 for all threads) and by function number; 0 if the function
-    /// has no entry.
+    /// The index in `counted` plus 1, by the index of the thread (0 if threads are counted together) and by function;
+    /// 0 if the function has no entry.
     place_of: Vec<ByNumber<u32>>,
     paths: Paths,
-    /// The number of calls without a leave record.
+    /// The count of calls without a leave record that ended together with an enclosing call.
     unseen: u64,
-    /// The number of calls that were still open when their thread ended.
+    /// The count of calls that were still open when their thread or the trace ended.
     still_open: u64,
     /// The thread that was inside the most calls of one function when the trace ended.
     recursion: Option<Recursion>,
     /// The spans, if they are counted.
     spans: Option<KnownSpans>,
     entered_spans: SpanThreads,
-    /// Whether spans are counted, and there was one, or a thread has left a span that it had not entered.
+    /// Whether the records must come in the order of the merge: spans are counted, and there was one, or a thread has
+    /// left a span that it had not entered.
     needs_merge: bool,
-    /// The numbers of records that are not calls.
+    /// The counts of records that are not calls.
     others: OtherRecords,
     other_kinds: OtherKinds,
 }
 
-/// The numbers of records that are not calls, and of calls with additional information.
+/// The counts of records that are not calls, and of calls with additional information.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OtherRecords {
-    /// Messages.
+    /// The count of messages.
     pub messages: u64,
-    /// The number of call stacks.
+    /// The count of call stacks.
     pub stacks: u64,
-    /// `#` lines.
+    /// The count of `#` lines.
     pub metas: u64,
-    /// Calls of spans.
+    /// The count of calls that belong to a span.
     pub spans: u64,
-    /// Leave records that ended a span.
+    /// The count of leave records that ended a span.
     pub ends: u64,
-    /// Leave records that were written because a panic unwinds the stack.
+    /// The count of leave records that were written because a panic unwinds the stack.
     pub unwinding: u64,
-    /// Calls with a known call site.
+    /// The count of calls with a known call site.
     pub call_sites: u64,
 }
 
-/// The numbers of calls with a missing record.
+/// The counts of calls with a missing record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CutCalls {
-    /// Leave records without an enter record.
+    /// The count of leave records without an enter record.
     pub unmatched: u64,
-    /// Calls without a leave record that ended together with an enclosing call.
+    /// The count of calls without a leave record that ended together with an enclosing call.
     pub unseen: u64,
-    /// Calls that were open when their thread or the trace ended.
+    /// The count of calls that were open when their thread or the trace ended.
     pub still_open: u64,
 }
 
 /// A thread that was inside many calls of one function when the trace ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Recursion {
-    /// The number of the thread.
+    /// The index of the thread.
     pub thread: usize,
-    /// The function.
+    /// The function of which the calls are.
     pub function: FunctionId,
-    /// The number of its open calls.
+    /// The count of the function's open calls in the thread.
     pub calls: u32,
 }
 
@@ -119,9 +120,10 @@ pub(crate) struct Recursion {
 #[derive(Debug, Default)]
 struct OpenThread {
     calls: OpenCalls,
-    /// The path of each open call.
+    /// The index in [`Paths`] of the path of each open call; empty if paths are not counted.
     paths: Vec<u32>,
-    /// The times off the processor of the calls inside each open call, if the thread's states are known.
+    /// For each open call, the time off the processor of the calls inside it; empty if the thread's states are not
+    /// known.
     off_inside: Vec<OffSum>,
 }
 
@@ -138,11 +140,11 @@ pub(crate) struct Counted {
     pub own: u64,
     /// The part of `own` in which the thread was off the processor; unknown without the states of the thread.
     pub off: OffSum,
-    /// The shortest call.
+    /// The time of the shortest call.
     pub min: u64,
-    /// The longest call.
+    /// The time of the longest call.
     pub max: u64,
-    /// The times of all calls.
+    /// The distribution of the times of all calls.
     pub times: Latencies,
 }
 
@@ -153,8 +155,8 @@ impl Counted {
         self.sum.checked_div(self.calls).unwrap_or(0)
     }
 
-    /// Counts a call with its total time, its time without the calls inside it, and the part of the latter off the
-    /// processor.
+    /// Counts a call: its `total` time, its `own` time without the calls inside it, and the part of `own` for which
+    /// its thread was off the processor.
     fn call(&mut self, total: u64, own: u64, off: &OffSum, is_recursive: bool) {
         self.min = if self.calls == 0 { total } else { self.min.min(total) };
         self.calls += 1;
@@ -183,10 +185,11 @@ impl Counted {
 /// The paths of calls: a tree of functions.
 #[derive(Debug, Default)]
 struct Paths {
-    /// The parent of each path (none for a thread), and the function or the number of the thread.
+    /// For each path, the index of its parent, and its last function. A path that is only a thread has no parent, and
+    /// the index of the thread in place of the function.
     nodes: Vec<(Option<u32>, u32)>,
     by_step: FastMap<(Option<u32>, u32), u32>,
-    /// The time of each path without the calls inside it, and the number of its calls.
+    /// For each path, the time of its calls without the calls inside them, and the count of its calls.
     own: Vec<(u64, u64)>,
 }
 
@@ -213,8 +216,8 @@ impl Paths {
         })
     }
 
-    /// Returns the path of a function that a thread calls while it has open calls with the paths `open`. Only
-    /// the first `depth` open calls have a path of their own.
+    /// Returns the index of the path of a function that a thread calls while it has open calls with the paths `open`.
+    /// Only the first `depth` open calls have a path of their own.
     #[inline]
     fn enter(&mut self, open: &[u32], thread: usize, function: FunctionId, depth: usize) -> u32 {
         let around = match open.last() {
@@ -232,15 +235,15 @@ impl Paths {
         *sum = (sum.0.saturating_add(own), sum.1 + 1);
     }
 
-    /// Returns whether a path with this parent is that of a function that was called too deeply.
+    /// Returns whether a path with this parent ends in a function that was called too deeply to have a path of its
+    /// own.
     fn is_folded(&self, around: Option<u32>) -> bool {
         around.is_some_and(|around| {
             self.nodes[around as usize].1 == FOLDED && self.nodes[around as usize].0.is_some()
         })
     }
 
-    /// Adds the times of paths that were counted separately. Returns the number in `self` of each of these
-    /// paths.
+    /// Adds the times of paths that were counted separately. Returns the index in `self` of each path of `other`.
     fn add(&mut self, other: &Paths) -> Vec<u32> {
         let mut here: Vec<u32> = Vec::with_capacity(other.nodes.len());
         // A path comes after its parent.
@@ -283,7 +286,8 @@ impl CallCounts {
         self.threads.names()
     }
 
-    /// Returns the numbers of an origin. Assigns them if the origin is new.
+    /// Returns the indices of the thread and the process to which the origin with the index `number` belongs. Assigns
+    /// them if the origin is new.
     #[inline]
     pub(crate) fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
         let ids = self.threads.ids(number, origin);
@@ -299,7 +303,7 @@ impl CallCounts {
         &self.threads
     }
 
-    /// Returns the time at ticks of a thread, in nanoseconds of steady time.
+    /// Returns the steady time at which a thread had these `ticks`, in nanoseconds.
     pub(crate) fn time(&mut self, thread: usize, ticks: Ticks) -> u64 {
         self.threads.time(thread, ticks)
     }
@@ -310,7 +314,7 @@ impl CallCounts {
         self.open.get(thread)?.calls.open().last().map(|call| (call.function, call.entered))
     }
 
-    /// Makes offsets count from `first`.
+    /// Sets the steady time from which offsets count, in nanoseconds: that of the first line of the chosen runs.
     pub(crate) fn begin_at(&mut self, first: u64) {
         self.threads.begin_at(first);
     }
@@ -321,12 +325,12 @@ impl CallCounts {
         self.threads.learn(number, origin, label);
     }
 
-    /// Returns the labels of the threads, by the number of the thread.
+    /// Returns the labels of the threads, by the index of the thread.
     pub(crate) fn labels(&self) -> impl ExactSizeIterator<Item = &str> {
         self.threads.threads().iter().map(Thread::full_label)
     }
 
-    /// Returns the numbers of calls with a missing record.
+    /// Returns the counts of calls with a missing record.
     #[must_use]
     pub(crate) fn cut_calls(&self) -> CutCalls {
         let unmatched = self.open.iter().map(|open| open.calls.unmatched).sum();
@@ -364,25 +368,25 @@ impl CallCounts {
         self.spans.as_ref().map(KnownSpans::sums)
     }
 
-    /// Returns the numbers of lines of unknown kinds.
+    /// Returns the counts of lines of unknown kinds.
     #[must_use]
     pub(crate) fn other_kinds(&self) -> &OtherKinds {
         &self.other_kinds
     }
 
-    /// Returns the numbers of records that are not calls.
+    /// Returns the counts of records that are not calls.
     #[must_use]
     pub(crate) fn others(&self) -> OtherRecords {
         self.others
     }
 
-    /// Returns the functions with their counts, in no particular order: each with the number of its thread if threads are
-    /// counted separately, otherwise with 0.
+    /// Returns the functions with their counts, in no particular order: each with the index of its thread if threads
+    /// are counted separately, otherwise with 0.
     pub(crate) fn each_function(&self) -> impl Iterator<Item = (usize, FunctionId, &Counted)> {
         self.counted.iter().map(|(thread, function, counted)| (*thread, *function, counted))
     }
 
-    /// Returns the number of all ended calls.
+    /// Returns the count of all ended calls.
     #[must_use]
     pub(crate) fn calls(&self) -> u64 {
         self.counted.iter().map(|(.., counted)| counted.calls).sum()
@@ -394,9 +398,9 @@ impl CallCounts {
         self.calls() == 0 && self.cut_calls().unmatched == 0
     }
 
-    /// Calls `take` with each path. The arguments are: the number of the thread; the functions, the outermost
-    /// first; the folded calls inside the last function, if this is their path; and the path's own time in
-    /// nanoseconds with the number of its calls, if they are not folded.
+    /// Calls `take` with each path. The arguments are: the index of the thread; the functions, the outermost first;
+    /// the folded calls inside the last function, if the path is that of folded calls; and the time of the path's
+    /// calls without the calls inside them, in nanoseconds, with the count of these calls if they are not folded.
     pub(crate) fn each_path(&self, mut take: impl FnMut(usize, &[FunctionId], Option<&Folded>, (u64, u64))) {
         let Paths { nodes, own, .. } = &self.paths;
         let mut folded: HashMap<u32, (Folded, u64)> = HashMap::new();
@@ -426,7 +430,7 @@ impl CallCounts {
         }
     }
 
-    /// Returns the number of calls that are folded in paths.
+    /// Returns the count of calls that are folded in paths.
     #[must_use]
     pub(crate) fn folded_calls(&self) -> u64 {
         let nodes = self.paths.nodes.iter().zip(&self.paths.own);
@@ -440,7 +444,7 @@ impl CallCounts {
         self.counting.depth
     }
 
-    /// Adds records of one origin, which must be the next ones of its thread.
+    /// Adds the next records of a thread, all from the origin with the index `number`.
     pub(crate) fn records(&mut self, number: usize, origin: &Origin, records: &Records) {
         let ThreadIds { thread, process, .. } = self.ids(number, origin);
         for at in 0..records.len() {
@@ -456,7 +460,8 @@ impl CallCounts {
         }
     }
 
-    /// Adds an enter or leave record of a thread. Returns the thread on which a call begins or ends.
+    /// Adds an enter or leave record of a thread. Returns the thread whose call begins or ends: another one if the
+    /// record leaves a span that the other thread has entered.
     #[inline]
     fn call(&mut self, thread: usize, is_entered: bool, call_info: &CallInfo, ticks: Ticks) -> usize {
         let &CallInfo { called, span, left } = call_info;
@@ -486,7 +491,7 @@ impl CallCounts {
         spans.enter((process, span), name, thread, now);
     }
 
-    /// Lets a thread leave a span. Returns the thread on which the span's call ends.
+    /// Lets a thread leave a span. Returns the thread that has the span's open call, which ends now.
     #[cold]
     fn leave_span(&mut self, thread: usize, span: u64, call_info: &CallInfo, now: u64) -> usize {
         let key = (self.threads.threads()[thread].process, span);
@@ -637,7 +642,7 @@ impl CallCounts {
         self.counted(thread, call.function).call(total, own, &off, is_recursive);
     }
 
-    /// Returns the part of a call's own time that its thread was off the processor.
+    /// Returns the part of a call's own time for which its thread was off the processor.
     #[inline]
     fn own_off(&mut self, thread: usize, call: &OpenCall, now: u64, own: u64) -> OffSum {
         let Some(total) = self.threads.work(thread).off_between(call.entered, now) else {
@@ -652,7 +657,8 @@ impl CallCounts {
         total.without(&inside).within(own)
     }
 
-    /// Returns the counts of a function, of all threads (0) or of one thread.
+    /// Returns the counts of a function's calls in a thread, or in all threads if `thread` is 0 because they are
+    /// counted together.
     #[inline]
     fn counted(&mut self, thread: usize, function: FunctionId) -> &mut Counted {
         let place = match self.place_of.get(thread).map_or(0, |of_thread| of_thread.get(function)) {
@@ -679,13 +685,13 @@ impl CallCounts {
         }
     }
 
-    /// Returns empty counts of the same kind that know no thread.
+    /// Returns empty counts that know no thread, and make the same choice of what is counted.
     #[must_use]
     pub(crate) fn anew(&self) -> CallCounts {
         CallCounts::new(self.counting, self.threads.anew())
     }
 
-    /// Returns empty counts that know the same threads, by the same numbers.
+    /// Returns empty counts that know the same threads, by the same indices.
     #[must_use]
     pub(crate) fn part(&self) -> CallCounts {
         CallCounts::new(self.counting, self.threads.clone())

@@ -12,8 +12,8 @@
 //! another one that was made before it: then they are moved below this call in the stack, overlap with it, and
 //! have their leave records later. [`OpenCalls::outlives`] decides.
 //!
-//! If nested calls are shown, those beyond a [`Depth`] are folded: [`OpenCalls::pop_shown`] returns them as
-//! one call with their number, for every view and format.
+//! If nested calls are shown, those beyond a [`Depth`] are folded: [`OpenCalls::pop_shown`] returns them as one call,
+//! with the count of the folded calls, for every view and format.
 //!
 //! Calls without a leave record end with their thread, or when tracing is switched off ([`cut`]). If their
 //! thread still runs or was killed, they are counted until the last sign of life of their process
@@ -28,23 +28,23 @@ use crate::view::by_number::ByNumber;
 use crate::view::function_names::FunctionId;
 use crate::view::work_time::WorkTime;
 
-/// The number of nested calls that are shown. Calls further in are folded.
+/// The maximum depth to which nested calls are shown one by one. Calls further in are folded into one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// The default: as many as people can read, and as viewers can lay out.
+    /// The default depth: as many nested calls as people can read, and as viewers can lay out.
     #[default]
     Usual,
-    /// At most this many, as the user has asked, for an overview.
+    /// At most this many nested calls, as the user has asked, for an overview.
     AtMost(usize),
-    /// All: no call is folded.
+    /// All nested calls: none is folded.
     All,
 }
 
-/// The default number of nested calls that are shown.
+/// The default maximum count of nested calls that are shown.
 const USUAL: usize = 64;
 
 impl Depth {
-    /// Returns the number of nested calls that are shown.
+    /// Returns the maximum count of nested calls that are shown.
     #[must_use]
     pub(crate) fn most(self) -> usize {
         match self {
@@ -58,9 +58,9 @@ impl Depth {
 /// Calls that are folded into one: all calls nested too deeply.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Folded {
-    /// The number of calls of each function.
+    /// The count of folded calls of each function.
     calls: FastMap<FunctionId, u64>,
-    /// The number of these calls that have no leave record.
+    /// The count of folded calls that have no leave record.
     pub unseen: u64,
 }
 
@@ -70,12 +70,12 @@ impl Folded {
         *self.calls.entry(function).or_default() += calls;
     }
 
-    /// Adds the calls of another thread.
+    /// Adds the folded calls of `other`.
     pub(crate) fn add_all(&mut self, other: &Folded) {
         other.calls.iter().for_each(|(function, calls)| self.add(*function, *calls));
     }
 
-    /// Returns the total number of calls.
+    /// Returns the count of all folded calls.
     #[must_use]
     pub(crate) fn calls(&self) -> u64 {
         self.calls.values().sum()
@@ -100,7 +100,7 @@ impl Folded {
     }
 }
 
-/// The note of a view of calls that found none.
+/// The note that a view of calls prints if it has found no calls.
 pub(crate) const NO_CALLS: &str = "there are no calls of functions in the shown records; tracer::scope!, #[tracer::traced] and \
      programs that cargo tracer builds record them (docs/functions.md)";
 
@@ -110,9 +110,9 @@ pub(crate) const MORE: char = '\u{2026}';
 /// An open call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpenCall {
-    /// The place that is common to both records of the call.
+    /// The place that is common to the enter and the leave record of the call.
     place: CallPlace,
-    /// The function.
+    /// The function that was called.
     pub function: FunctionId,
     /// The id of the span, if the call is part of a span.
     pub span: Option<u64>,
@@ -120,18 +120,21 @@ pub(crate) struct OpenCall {
     pub entered: u64,
     /// The time that calls inside this call have taken so far, in nanoseconds.
     pub inner: u64,
-    /// The number of calls that were open when it was entered, without those whose callers were left before.
+    /// The depth at which the call is shown: one more than that of the innermost call that was open when it was
+    /// entered; 0 if no call was open.
     pub depth: usize,
-    /// Whether a call around it was left before it.
+    /// Whether a call around this one was left before this one.
     pub outlives: bool,
-    /// The time until which its time is already among that of calls inside the calls around it.
+    /// The end of the part of this call's time that was already added to `inner` of the call around it, in
+    /// nanoseconds.
     counted_until: u64,
-    /// The number of losses of its thread when it was entered.
+    /// The count of losses of records that the thread had reported when the call was entered.
     losses: u64,
 }
 
 impl OpenCall {
-    /// Returns the time until which its time is already among that of calls inside the calls around it.
+    /// Returns the end of the part of this call's time that was already added to `inner` of the call around it, in
+    /// nanoseconds.
     #[must_use]
     pub(crate) fn counted_until(&self) -> u64 {
         self.counted_until
@@ -179,11 +182,11 @@ pub(crate) enum Ending {
 /// An ended call that is shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
-    /// The call; of several folded calls, the outermost one.
+    /// The ended call; of several folded calls, the outermost one.
     pub call: OpenCall,
-    /// The way in which it has ended.
+    /// The way in which the call has ended.
     pub ending: Ending,
-    /// The calls that are folded into one: this call and those inside it.
+    /// If the call stands for folded calls: this call and the calls inside it.
     pub folded: Option<Folded>,
 }
 
@@ -191,34 +194,35 @@ pub(crate) struct Ended {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenCalls {
     calls: Vec<OpenCall>,
-    /// The number of open calls of each function.
+    /// The count of open calls of each function.
     of_function: ByNumber<u32>,
-    /// The number of leave records that belong to no open call.
+    /// The count of leave records that belong to no open call.
     pub unmatched: u64,
-    /// The number of open calls of each place and span. Created when a search through many calls finds none
-    /// for a leave record.
+    /// The count of open calls of each place and span. Created when a search through many calls finds none for a
+    /// leave record.
     by_place: Option<FastMap<(CallPlace, Option<u64>), u32>>,
     /// The calls that have ended inside an open folded call.
     folded: Folded,
-    /// The maximum number of open calls of which some may outlive the call around them, if it is smaller than
-    /// usual.
+    /// The maximum count of open calls up to which a call may outlive the call around it, if this maximum is smaller
+    /// than usual.
     overlap_up_to: Option<usize>,
-    /// The number of losses so far.
+    /// The count of losses of records that the thread has reported so far.
     losses: u64,
-    /// The order into which the last leave record has put the calls from the first one that outlives the left call
-    /// on: their former places among these. Empty if none has outlived it.
+    /// The order into which the last leave record has put the open calls from the left one inwards: for each, its
+    /// former index, counted from the left call. Empty if no call has outlived the left one.
     order: Vec<usize>,
-    /// The number of calls that have outlived it.
+    /// The count of calls that have outlived the call that was left last.
     outliving: usize,
-    /// The place of the call around the last removed one.
+    /// The index of the open call around the last removed one.
     around: Option<usize>,
 }
 
-/// The maximum number of open calls that are searched for a leave record without a count of each place.
+/// The maximum count of open calls through which each leave record is searched for without the help of a count of
+/// each place.
 const MAX_SEARCHED_CALLS: usize = 64;
 
-/// The maximum number of open calls of which some may outlive others. To find these costs as much as all calls
-/// inside the one that is left.
+/// The maximum count of open calls up to which a call may outlive the call around it. The search for such calls
+/// examines all calls inside the one that is left.
 const MOST_OVERLAPPING: usize = 1000;
 
 impl OpenCalls {
@@ -228,7 +232,8 @@ impl OpenCalls {
         self.overlap_up_to = Some(most);
     }
 
-    /// Returns the depth of the next record: the number of open calls around it.
+    /// Returns the depth at which the next record is shown: one more than that of the innermost open call; 0 if no
+    /// call is open.
     #[inline]
     #[must_use]
     pub(crate) fn depth(&self) -> usize {
@@ -240,15 +245,17 @@ impl OpenCalls {
         self.losses += 1;
     }
 
-    /// Returns the calls that have outlived the call that the last leave record has left; `left` is the number that
-    /// [`leave`](OpenCalls::leave) has returned for it. Until that call is removed, they come directly before it.
+    /// Returns the calls that have outlived the call that the last leave record has left; `left` is the count that
+    /// [`leave`](OpenCalls::leave) has returned for this record. Until the left call is removed, they come directly
+    /// before it.
     #[must_use]
     pub(crate) fn outliving(&self, left: usize) -> &[OpenCall] {
         let first = left.saturating_sub(self.outliving);
         self.calls.get(first..left).unwrap_or_default()
     }
 
-    /// Puts values of the open calls, in their former order, into the order that the last leave record has made.
+    /// Reorders `values`, one for each open call, as the last leave record has reordered the calls. `left` is the
+    /// count that [`leave`](OpenCalls::leave) has returned for this record.
     pub(crate) fn reorder<T: Clone>(&self, left: usize, values: &mut [T]) {
         let Some(values) = values.get_mut(left.saturating_sub(self.outliving)..) else { return };
         let former = values.to_vec();
@@ -257,21 +264,21 @@ impl OpenCalls {
         }
     }
 
-    /// Returns the place of the call around the last removed one, if there is one.
+    /// Returns the index of the open call around the last removed one, if there is one.
     #[must_use]
     pub(crate) fn around(&self) -> Option<usize> {
         self.around
     }
 
-    /// Returns the places that the calls from the first outliving one on had before the last leave record, as
-    /// numbers from the left call on; the outliving ones come first, in order.
+    /// Returns the former indices of the open calls from the first outliving one inwards, as they were before the
+    /// last leave record, counted from the left call. The outliving calls come first, in order.
     #[must_use]
     pub(crate) fn order(&self) -> &[usize] {
         &self.order
     }
 
-    /// Returns the place of each outliving call that was directly inside a call which ends now, with the place of
-    /// that one.
+    /// Returns, for each outliving call that was directly inside a call which ends now, its index and that of the
+    /// ending call.
     #[must_use]
     pub(crate) fn overlaps(&self, left: usize) -> Vec<(usize, usize)> {
         let first = left.saturating_sub(self.outliving);
@@ -285,8 +292,8 @@ impl OpenCalls {
         ending.map(|(at, around)| (first + at, first + around)).collect()
     }
 
-    /// Counts the time until now of the calls that outlive the left call among that of the calls inside those that
-    /// end now. Must be called before these are removed.
+    /// Adds the time that the outliving calls have taken until `now` to the inner time of the ending calls around
+    /// them. Must be called before the ending calls are removed.
     pub(crate) fn count_overlaps(&mut self, left: usize, now: u64, work: &WorkTime) {
         for (outliving, around) in self.overlaps(left) {
             let Some(call) = self.calls.get_mut(outliving) else { continue };
@@ -298,7 +305,8 @@ impl OpenCalls {
         }
     }
 
-    /// Returns whether a call inside the one at `left`, which is left now, will have its leave record later.
+    /// Returns whether `call`, which is inside the call at index `left` that is left now, will have its leave record
+    /// later.
     ///
     /// It will not if it is a frame of the stack inside another one, and nobody knows if records of the thread were
     /// lost since it was entered. A guard always writes a leave record, unless a `longjmp` of C skips it. So a guard
@@ -315,7 +323,7 @@ impl OpenCalls {
             }
     }
 
-    /// Moves the calls that outlive the call at `at` below it. Returns the new place of this call.
+    /// Moves the calls that outlive the call at index `at` below this call. Returns the new index of this call.
     #[cold]
     fn keep_outliving(&mut self, at: usize) -> usize {
         let outlives = |call: &OpenCall| self.outlives(call, at);
@@ -362,10 +370,10 @@ impl OpenCalls {
         *self.of_function.get_mut(function) += 1;
     }
 
-    /// Finds the open call of a leave record. Returns the number of calls that remain open; the caller must
-    /// [remove](OpenCalls::pop) the others, the innermost first. Returns `None` if the record ends no open
-    /// call. Sets the function of the call to `function`, which is its function as now known. Calls that outlive it
-    /// are among those that remain: see [`outliving`](OpenCalls::outliving).
+    /// Finds the open call of a leave record. Returns the count of calls that remain open; the caller must
+    /// [remove](OpenCalls::pop) the others, the innermost first. Returns `None` if the record ends no open call. Sets
+    /// the function of the call to `function`, which may have become known since the call was entered. Calls that
+    /// outlive the left call are among those that remain: see [`outliving`](OpenCalls::outliving).
     #[inline]
     pub(crate) fn leave(
         &mut self,
@@ -437,9 +445,9 @@ impl OpenCalls {
         Some((call, if self.calls.len() == left { Ending::Left } else { Ending::Unseen }))
     }
 
-    /// Works like [`OpenCalls::pop`], but returns only calls that are shown if `most` nested calls are shown.
-    /// Returns all calls further in as one call, when the outermost of them ends. Counts only those that have
-    /// taken at least `min` nanoseconds, and returns none of them if no call has.
+    /// Works like [`OpenCalls::pop`], but returns only calls that are shown if `most` nested calls are shown. Returns
+    /// all calls further in as one call, when the outermost of them ends. Counts only those of the calls further in
+    /// that have taken at least `min` nanoseconds, and returns none of them if no call has.
     pub(crate) fn pop_shown(
         &mut self,
         left: usize,
@@ -480,7 +488,7 @@ impl OpenCalls {
         self.of_function.get(function) > 0
     }
 
-    /// Returns the function that has the most open calls, and the number of these calls.
+    /// Returns the function that has the most open calls, and the count of these calls.
     #[must_use]
     pub(crate) fn most_open(&self) -> Option<(FunctionId, u32)> {
         let open = self.of_function.each().filter(|(_, calls)| *calls > 0);
@@ -494,7 +502,7 @@ impl OpenCalls {
     }
 }
 
-/// Changes the number of open calls of a place by `by`. Each call of a hook also counts for [`CallPlace::Last`].
+/// Adds `by` to the count of open calls at a place. Each call of a hook also counts for [`CallPlace::Last`].
 fn count_place(
     by_place: &mut FastMap<(CallPlace, Option<u64>), u32>,
     place: CallPlace,

@@ -1,4 +1,4 @@
-//! The functions in `>`, `<` and `^` lines, by number. The names of addresses are looked up, unless the line
+//! The functions in `>`, `<` and `^` lines, each with an id. The names of addresses are looked up, unless the line
 //! contains the names, as it does for sites.
 
 use std::collections::{HashMap, HashSet};
@@ -21,10 +21,10 @@ use crate::symbols::{
 };
 use crate::view::calls::{CallPlace, Folded};
 
-/// The number of a function.
+/// The id of a function: its index among all functions that were met.
 pub(crate) type FunctionId = u32;
 
-/// A function in readable form. The texts are escaped, as in lines.
+/// A function in readable form. The texts are escaped, as in lines of traces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Function {
     /// The name; all names if functions share their code. If there is no name: the offset in the file, such as
@@ -83,7 +83,7 @@ impl Function {
         StackFunction { name: if self.is_unnamed { "" } else { &self.name }, place: &self.place }
     }
 
-    /// Returns the names as lines contain them; empty if the function has no name.
+    /// Returns the name and the source line as lines of traces contain them; empty if the function has no name.
     fn named(&self) -> FunctionName<'_> {
         if self.is_unnamed {
             return FunctionName::default();
@@ -163,7 +163,7 @@ pub(crate) struct KnownCalls {
     /// The calls of addresses, by the process, and by the address with the flags. Needed because each batch
     /// of records has its own places.
     by_address: FastMap<(usize, u64), CallInfo>,
-    /// The last result that the cache does not keep.
+    /// The result that was returned last, which the cache itself may not keep.
     last: Option<CallInfo>,
     newest: Arc<AtomicU64>,
 }
@@ -176,7 +176,8 @@ impl KnownCalls {
         KnownCalls { of: (0, 0), call_info: Vec::new(), by_address: FastMap::default(), last: None, newest }
     }
 
-    /// Returns the call at a place, if the place was seen in the same records.
+    /// Returns the call at `place` in the records with the serial number `serial`, if this place was met there
+    /// before.
     #[inline]
     #[must_use]
     pub(crate) fn met(&self, serial: u64, place: u32) -> Option<&CallInfo> {
@@ -244,7 +245,7 @@ impl KnownCalls {
     }
 }
 
-/// The names that a format shares with its creator.
+/// The names of functions that a format shares with its creator.
 pub(crate) type SharedNames = Arc<Mutex<FunctionNames>>;
 
 /// Locks shared names.
@@ -292,7 +293,7 @@ impl FunctionNames {
         }
     }
 
-    /// Returns the number of the process of an origin.
+    /// Returns the index of an origin's process. Adds the process if it is new.
     pub(crate) fn process(&mut self, origin: &Origin) -> usize {
         let key = |run: &Run| (run.boot.clone(), run.pid, run.id);
         let number = *self.processes.entry(origin.run.as_ref().map(key)).or_insert(self.modules.len());
@@ -323,7 +324,7 @@ impl FunctionNames {
         self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the function with a number.
+    /// Returns the function with the id `id`.
     #[must_use]
     pub(crate) fn get(&self, id: FunctionId) -> &Function {
         &self.functions[id as usize]
@@ -339,7 +340,7 @@ impl FunctionNames {
         Some((call_info, line.span.is_none() && is_lasting))
     }
 
-    /// Returns the call at a place, and whether the same place means the same call later; `None` if it cannot
+    /// Returns the call at a place, and whether the same place means the same call later; `None` if the place cannot
     /// be read.
     fn call_info_at(&mut self, process: usize, ticks: Ticks, place: Place<'_>) -> Option<(CallInfo, bool)> {
         match place {
@@ -481,7 +482,7 @@ impl FunctionNames {
         true
     }
 
-    /// Returns the number of the function that is named in a line.
+    /// Returns the id of the function that is named in a line.
     fn of_text(&mut self, named: FunctionName<'_>) -> FunctionId {
         let mut text = std::mem::take(&mut self.text);
         text.clear();
@@ -525,7 +526,8 @@ impl FunctionNames {
         called
     }
 
-    /// Returns the answer for an address of a process, and its module if that is known.
+    /// Returns the functions at an address of a process, or why they are unknown, and the module that contains the
+    /// address if that is known.
     fn answer(
         &mut self,
         process: usize,
@@ -540,7 +542,7 @@ impl FunctionNames {
         (self.symbols.name(module, address, lookup), module.ok().cloned())
     }
 
-    /// Returns a function number that stands for folded calls.
+    /// Returns the id of a function whose name stands for folded calls.
     pub(crate) fn folded(&mut self, folded: &Folded) -> FunctionId {
         let name = folded.text(|function| &self.get(function).name);
         self.number(Function::new(name, String::new()))
@@ -556,12 +558,12 @@ impl FunctionNames {
         id
     }
 
-    /// Returns the warnings about files since the last call.
+    /// Returns the warnings about files with symbols that have come up since this was last called.
     pub(crate) fn take_warnings(&mut self) -> Vec<String> {
         self.symbols.take_warnings()
     }
 
-    /// Returns sentences about files without symbols since the last call.
+    /// Returns sentences about files without symbols that have come up since this was last called.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         self.symbols.take_notes()
     }
@@ -571,7 +573,8 @@ fn place_of(address: u64, is_hook: bool) -> CallPlace {
     if is_hook { CallPlace::Frame(address) } else { CallPlace::Address(address) }
 }
 
-/// Returns the function of an answer in readable form: the innermost function that is not the tracer's own.
+/// Returns the function at `address` in readable form, from the answer for it: the innermost function that is not the
+/// tracer's own.
 fn function_of(answer: &Answer, address: u64, module: Option<&Module>) -> Function {
     let frame = answer.frames_of_host().first().or_else(|| answer.outermost());
     let mut function = function_of_frame(answer, frame, address, module);

@@ -12,15 +12,15 @@ use crate::view::span_message::{SpanMessage, Subject};
 use crate::view::thread_states::OffSum;
 use crate::view::work_time::WorkTime;
 
-/// A process, and the number of a span in it.
+/// The index of a process, and the id of a span in it.
 pub(crate) type SpanKey = (usize, u64);
 
 /// The maximum number of different names of spans, and of pairs of a name and the name of the span that opened it.
 /// Spans with further names are counted together.
 const MAX_NAMES: usize = 1000;
-/// The maximum number of bytes of the fields of a span.
+/// The maximum length of the text of a span's fields. Further characters are left out.
 const MAX_FIELDS: usize = 500;
-/// The name of spans whose own name is one too many.
+/// The name for spans whose names are not kept, because there are more than [`MAX_NAMES`].
 const OTHERS: &str = "(spans with other names)";
 
 /// The way in which a span has ended.
@@ -35,7 +35,7 @@ pub(crate) enum How {
 }
 
 impl How {
-    /// Returns the name of the argument of a slice that has ended in this way, if that was not its usual end.
+    /// Returns the argument by which a slice says that its span has ended in this way; `None` for the usual end.
     pub(crate) fn flag(self) -> Option<&'static str> {
         match self {
             How::Ended => None,
@@ -44,7 +44,7 @@ impl How {
         }
     }
 
-    /// Returns a note for people and programs.
+    /// Returns the word for this ending in the output for people and programs.
     pub(crate) fn name(self) -> &'static str {
         match self {
             How::Ended => "ended",
@@ -59,29 +59,29 @@ impl How {
 pub(crate) enum SpanChange {
     /// The span is new.
     Began,
-    /// A thread has entered it, and no other one was in it.
+    /// A thread has entered the span, and no other thread was in it.
     Busy,
-    /// The last thread that was in it has left it.
+    /// The last thread that was in the span has left it.
     Idle,
-    /// The span has ended. It is known until this change was taken.
+    /// The span has ended. [`KnownSpans::get`] returns it until [`KnownSpans::end`] is called.
     Ended(How),
 }
 
 /// A span. Times are in nanoseconds of steady time.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
-    /// The number among all spans of all processes.
+    /// The span's number among all spans of all processes, in the order in which they began.
     pub number: u64,
-    /// The thread that has begun it.
+    /// The index of the thread that has begun the span.
     pub thread: usize,
-    /// The number of its name.
+    /// The index of the span's name in the names of [`KnownSpans`].
     name: u32,
-    /// The number of the name of the span that opened it, if there was one.
+    /// The index of the name of the span that opened this one, if there was one.
     opened_by: Option<u32>,
-    /// The span that opened this one.
+    /// The id of the span that opened this one.
     pub parent: Option<u64>,
     pub began: u64,
-    /// The number of threads that are in it, and the time since when there is one.
+    /// The count of threads that are in the span; `since` is the time since when there is one.
     entered: u32,
     since: u64,
     /// The time for which a thread was in the span, without the waits of that thread for the tracer.
@@ -89,17 +89,17 @@ pub(crate) struct Span {
     /// The part of the span's busy time in which the thread was off the processor; `None` if the trace has no states of
     /// threads.
     pub off: Option<OffSum>,
-    /// The time of these waits, in which it was neither busy nor idle.
+    /// The time for which the span's threads waited for the tracer: it counts neither as busy nor as idle.
     waited: u64,
     /// The number of times that a thread entered the span when no other thread was in it.
     pub polls: u64,
     fields: Option<Box<str>>,
-    /// The number of bytes of the fields that it had at its beginning.
+    /// The length in bytes of the text of the fields that the span had at its beginning.
     first_fields: usize,
 }
 
 impl Span {
-    /// Returns the values of its fields, such as `path="/" size=3`, as far as they are kept.
+    /// Returns the values of the span's fields, such as `path="/" size=3`, as far as they are kept.
     pub(crate) fn fields(&self) -> &str {
         self.fields.as_deref().unwrap_or("")
     }
@@ -114,13 +114,13 @@ impl Span {
         self.entered > 0
     }
 
-    /// Returns the time for which no thread was in the span.
+    /// Returns the time for which no thread was in the span, if the span has lasted for `wall` nanoseconds.
     pub(crate) fn idle(&self, wall: u64) -> u64 {
         wall.saturating_sub(self.busy).saturating_sub(self.waited)
     }
 }
 
-/// The sums over spans with one name that spans with one name opened.
+/// The sums over all spans that have one name and were opened by spans of one name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sums {
     pub cancelled: u64,
@@ -129,15 +129,16 @@ pub(crate) struct Sums {
     pub wall: Latencies,
     pub busy: Latencies,
     pub idle: Latencies,
-    /// The sums of the wall times and of the busy times.
+    /// The sum of the wall times; `busy_total` is the sum of the busy times.
     pub total: u64,
     pub busy_total: u64,
-    /// The part of the busy times that threads were off the processor; `None` if the trace has no states of threads.
+    /// The part of the busy times for which threads were off the processor; `None` if the trace has no states of
+    /// threads.
     pub off: Option<OffSum>,
 }
 
 impl Sums {
-    /// Adds the spans of another name.
+    /// Adds the sums over spans of another name.
     pub(crate) fn add(&mut self, other: &Sums) {
         self.cancelled += other.cancelled;
         self.open += other.open;
@@ -151,8 +152,8 @@ impl Sums {
     }
 }
 
-/// Adds the part off the processor of a busy time to that of the busy time `before`. If it is known of one of them only,
-/// the other one's is unknown.
+/// Adds `off`, the part off the processor of the busy time `busy`, to `sum`, that of the busy time `before`. If only
+/// one of the parts is known, the other busy time counts as unknown.
 pub(crate) fn add_off(sum: &mut Option<OffSum>, (off, busy): (Option<OffSum>, u64), before: u64) {
     let unknown = |ns| OffSum { unknown: ns, ..OffSum::default() };
     if sum.is_some() || off.is_some() {
@@ -179,19 +180,21 @@ pub(crate) struct AllSums {
     pub slowest: Vec<SlowSpan>,
 }
 
-/// The spans so far.
+/// The model of the spans so far: those that are open, and the sums over those that have ended.
 #[derive(Debug)]
 pub(crate) struct KnownSpans {
     names: Vec<String>,
     numbers: HashMap<String, u32>,
-    /// The number of spans so far.
+    /// The count of spans that have begun so far.
     begun: u64,
     keeps_fields: bool,
     open: HashMap<SpanKey, Span>,
-    /// The spans that each thread is in, and since when, the innermost last.
+    /// For each thread, the ids of the spans that it is in, the innermost last, and the times at which it has entered
+    /// them.
     inside: Vec<Vec<(u64, u64)>>,
     sums: BTreeMap<(u32, Option<u32>), Sums>,
-    /// The number of slowest spans that are kept, and these, by their wall time and the order in which they ended.
+    /// The maximum count of slowest spans that are kept. `slowest` has their wall times, and the order in which they
+    /// ended.
     slow: usize,
     slowest: BinaryHeap<Reverse<(u64, usize)>>,
     kept: HashMap<usize, SlowSpan>,
@@ -230,12 +233,12 @@ impl KnownSpans {
         number
     }
 
-    /// Returns an open span.
+    /// Returns the span with this key, if it is open.
     pub(crate) fn get(&self, key: SpanKey) -> Option<&Span> {
         self.open.get(&key)
     }
 
-    /// Returns the name of a span, and of the span that opened it.
+    /// Returns the name of a span, and the name of the span that opened it.
     pub(crate) fn names_of(&self, span: &Span) -> (&str, Option<&str>) {
         let text = |number: u32| &self.names[number as usize][..];
         (text(span.name), span.opened_by.map(text))
@@ -246,7 +249,7 @@ impl KnownSpans {
         SpanMessage::has_level(text) && memchr::memmem::find(text, b": span=").is_some()
     }
 
-    /// Takes a message of a thread. Returns the span that it has begun or ended.
+    /// Takes a message of a thread. Returns the span that the message begins or ends; `None` if there is none.
     pub(crate) fn message(
         &mut self,
         (process, thread): (usize, usize),
@@ -308,8 +311,8 @@ impl KnownSpans {
         span.fields = Some(text.into_boxed_str());
     }
 
-    /// Lets a thread enter a span. If the span is not known, it begins now, in the span in which the thread is, and has
-    /// the name that `name` returns. Returns whether it has begun, and whether it was idle.
+    /// Lets a thread enter a span. If the span is not known, it begins now, in the span in which the thread is, and
+    /// has the name that `name` returns. Returns whether the span begins now, and whether no other thread was in it.
     pub(crate) fn enter(
         &mut self,
         key: SpanKey,
@@ -335,7 +338,7 @@ impl KnownSpans {
         (begins, span.entered == 1)
     }
 
-    /// Lets a thread leave a span; `work` has the thread's waits. Returns whether no thread is in it any more.
+    /// Lets a thread leave a span; `work` has the thread's waits. Returns whether no thread is in the span any more.
     pub(crate) fn leave(&mut self, key: SpanKey, (thread, work): (usize, &WorkTime), now: u64) -> bool {
         let inside = self.inside.get_mut(thread);
         // Spans may be left in another order than they were entered in.
@@ -355,7 +358,7 @@ impl KnownSpans {
         span.entered == 0
     }
 
-    /// Returns the way in which a leave record ends its span, if it does.
+    /// Returns the way in which the leave record of `call` ends the call's span, if it does.
     pub(crate) fn ending(call: &CallInfo) -> Option<How> {
         match call.left {
             left if left.has(Flags::CANCELLED) => Some(How::Cancelled),
@@ -369,14 +372,14 @@ impl KnownSpans {
         self.inside.get(thread).into_iter().flatten().rev().map(|(span, _)| *span).collect()
     }
 
-    /// Returns the spans that are open, in order.
+    /// Returns the spans that are open, sorted by process and id.
     pub(crate) fn open_spans(&self) -> Vec<SpanKey> {
         let mut open: Vec<SpanKey> = self.open.keys().copied().collect();
         open.sort_unstable();
         open
     }
 
-    /// Ends a span.
+    /// Ends a span: it is no longer known, and counts in the sums.
     pub(crate) fn end(&mut self, key: SpanKey, now: u64, how: How) {
         let Some(mut span) = self.open.remove(&key) else { return };
         if span.entered > 0 {

@@ -1,18 +1,19 @@
-//! Times from one message to the next, in a histogram whose classes are less than one percent wide.
+//! A histogram of durations, such as those from one message to the next, whose classes are less than one percent
+//! wide.
 
 use std::ops::RangeInclusive;
 
-/// The number of bits that the class of a number keeps after the first one bit.
+/// The count of bits after the highest one bit of a distance by which it is classified. Lower bits are ignored.
 const BITS: u32 = 7;
-/// The number of classes in a row.
+/// The count of classes in a row of the histogram.
 const ROW: usize = 1 << BITS;
 
 /// A histogram of distances in ticks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Latencies {
-    /// The numbers of distances by class: one row for distances below 128, then one row for each greater
-    /// length in bits. Each element holds only the lower 32 bits of its number, so that more of them fit into
-    /// a processor's cache.
+    /// The counts of distances by class: one row for distances below 128, then one row for each greater length in
+    /// bits. Each element holds only the lower 32 bits of its count, so that more of them fit into a processor's
+    /// cache.
     rows: Vec<Option<Box<[u32; ROW]>>>,
     /// The rows and classes whose lower 32 bits have overflowed, one entry for each overflow.
     carries: Vec<(usize, usize)>,
@@ -40,7 +41,7 @@ impl Latencies {
         self.include(other.count, other.least, other.most);
     }
 
-    /// Counts distances, the least and the greatest of which are these.
+    /// Adds `count` distances to the count of all; `least` and `most` are the least and the greatest of them.
     #[inline]
     fn include(&mut self, count: u64, least: u64, most: u64) {
         if count > 0 {
@@ -68,7 +69,7 @@ impl Latencies {
         self.rows[number].get_or_insert_with(|| Box::new([0; ROW]))
     }
 
-    /// Returns the number of distances.
+    /// Returns the count of distances.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -85,8 +86,8 @@ impl Latencies {
         self.of_rank(rank).map(|class| self.least.max(*class.start()))
     }
 
-    /// Returns the class of the distance with this rank, from 1, among the sorted distances: its least and its
-    /// greatest number. Returns `None` if there are not so many distances.
+    /// Returns the class of the distance of this rank among the sorted distances, whose ranks begin with 1: the least
+    /// and the greatest distance of the class. Returns `None` if there are fewer distances.
     pub(crate) fn of_rank(&self, rank: u128) -> Option<RangeInclusive<u64>> {
         let mut sum = 0;
         let rows = self.rows.iter().enumerate();
@@ -101,7 +102,7 @@ impl Latencies {
     }
 }
 
-/// Returns the row of a number, and its class there.
+/// Returns the row of a distance in the histogram, and the index of its class in this row.
 #[inline]
 fn place(ticks: u64) -> (usize, usize) {
     let dropped = ticks.checked_ilog2().unwrap_or(0).saturating_sub(BITS);
@@ -110,7 +111,7 @@ fn place(ticks: u64) -> (usize, usize) {
     (dropped as usize + class / ROW, class % ROW)
 }
 
-/// Returns the least and the greatest number of a class.
+/// Returns the least and the greatest distance of a class.
 fn class_of(row: usize, class: u64) -> RangeInclusive<u64> {
     let shift = row.saturating_sub(1);
     let least = if row == 0 { class } else { (class + ROW as u64) << shift };

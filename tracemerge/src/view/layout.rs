@@ -1,7 +1,7 @@
 //! A layout is the form in which a view shows records. Each layout is one type in one file or folder of
-//! [`export`](crate::view::export), with its options, its help, its needs, and the format that it makes. [`VIEWS`] lists
-//! those that are subcommands, and [`FORMATS`](crate::view::export::format::FORMATS) those for other programs. All other
-//! code knows layouts by this interface only.
+//! [`export`](crate::view::export), with its options, its help, its needs, and the format that it makes. [`VIEWS`]
+//! lists the layouts that are subcommands, and [`FORMATS`](crate::view::export::format::FORMATS) those that are
+//! formats for other programs. All other code knows layouts by this interface only.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -48,7 +48,7 @@ pub(crate) trait Layout: fmt::Debug + Send + Sync {
     /// Returns what the layout needs besides the lines of the records.
     fn needs(&self) -> Needs;
 
-    /// Makes the format.
+    /// Makes the format, which turns records into output.
     fn format(&self, context: &Context) -> Box<dyn Export>;
 
     /// Returns the default destination of the output.
@@ -56,12 +56,12 @@ pub(crate) trait Layout: fmt::Debug + Send + Sync {
         Destination::Shown
     }
 
-    /// Returns the form of times, unless the user chooses one.
+    /// Returns the form in which times are shown, unless the user chooses one.
     fn default_time(&self) -> TimeMode {
         TimeMode::Ticks
     }
 
-    /// Returns the type of the output's content, with times in this form.
+    /// Returns the type of the output's content if times are shown in the form `_time`.
     fn content(&self, _time: TimeMode, _in_colours: bool) -> Content {
         Content::Text
     }
@@ -95,21 +95,22 @@ pub(crate) trait Layout: fmt::Debug + Send + Sync {
 /// The facts that a layout needs besides the lines of the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// Wall-clock times or durations, in whatever form times are shown.
+    /// Whether the layout needs wall-clock times or durations, in whatever form times are shown.
     pub times: bool,
-    /// Times of day, which show where the wall clock was set.
+    /// Whether the layout shows times of day, so that the user is told where the wall clock was set.
     pub times_of_day: bool,
-    /// The sites of messages, which only raw files record.
+    /// Whether the layout needs the sites of messages, which only raw files record.
     pub sites: bool,
-    /// The typed values of messages, which only raw files record.
+    /// Whether the layout needs the typed values of messages, which only raw files record.
     pub values: bool,
-    /// The calls of functions, whose names are looked up.
+    /// Whether the layout needs the calls of functions, whose names are looked up.
     pub calls: bool,
-    /// The labels of threads.
+    /// Whether the layout needs the labels of threads.
     pub labels: bool,
-    /// The first labels of threads that were renamed: the view renames them where their records do.
+    /// Whether the layout needs the first labels of renamed threads. It then takes a thread's new label at the record
+    /// that renames the thread.
     pub first_labels: bool,
-    /// Whether the format needs the times at which threads were off the processor. It gets these apart from the
+    /// Whether the layout needs the times at which threads were off the processor. It gets these apart from the
     /// records.
     pub states: bool,
 }
@@ -134,23 +135,23 @@ pub(crate) struct Context {
     pub apps: Vec<String>,
     /// The steady time of the last line of the chosen runs, in nanoseconds.
     pub last: u64,
-    /// The labels of the threads of all origins; empty if they are not needed, or become known later.
+    /// The labels of the threads by the index of the origin; empty if they are not needed, or become known later.
     pub labels: Vec<Label>,
-    /// The first labels of renamed threads, by the number of the origin; empty if they are not needed.
+    /// The first labels of renamed threads, by the index of the origin; empty if they are not needed.
     pub first_labels: Vec<Option<Label>>,
-    /// The later labels of the threads by the number of the origin, if records that rename threads may be left out.
+    /// The later labels of the threads by the index of the origin, if records that rename threads may be left out.
     pub later_labels: Option<Arc<Vec<LaterLabels>>>,
-    /// The end of the wanted period of each origin; empty if there is none.
+    /// The end of the wanted period of each origin; empty if no origin has a limit.
     pub untils: Vec<Option<Ticks>>,
     /// The times at which threads were off the processor; none if they are not needed.
     pub states: Arc<ThreadStates>,
-    /// The sites of the records' marks.
+    /// The sites to which the records refer.
     pub catalog: Arc<SiteCatalog>,
-    /// The maximum number of nested calls that are shown.
+    /// The depth to which nested calls are shown.
     pub depth: Depth,
-    /// The times of lines.
+    /// The form in which times stand at the beginning of a line.
     pub time: TimeColumn,
-    /// The colours, or none.
+    /// The colours of the output; `None` if it has no colours.
     pub palette: Option<Palette>,
     /// Whether a person reads the output on a terminal.
     pub on_terminal: bool,
@@ -171,7 +172,8 @@ impl Context {
         threads
     }
 
-    /// Makes a context without colours, labels, sites and limits. `time` is that of lines.
+    /// Makes a context without colours, labels, sites and limits. `time` is the form in which times stand at the
+    /// beginning of a line.
     #[must_use]
     pub(crate) fn new(time: TimeColumn, symbols: Settings) -> Context {
         Context {
@@ -197,13 +199,13 @@ impl Context {
 pub(crate) trait Subcommand: Layout + Args + 'static {
     /// The name of the subcommand.
     const NAME: &'static str;
-    /// The line in the list of subcommands.
+    /// The description of the subcommand in the list of subcommands.
     const ABOUT: &'static str;
-    /// The text after the list of options.
+    /// The text after the subcommand's list of options.
     const HELP: &'static str;
-    /// The help of `--follow`; `None` if running applications cannot be followed.
+    /// The help of the option `--follow`; `None` if the view cannot follow running applications.
     const FOLLOW: Option<&'static str>;
-    /// The names of own options that `--follow` excludes.
+    /// The names of the subcommand's own options with which `--follow` cannot be combined.
     const NOT_FOLLOWED: &'static [&'static str] = &[];
 
     /// Returns the help about the rows for programs; empty if there are none.
@@ -218,19 +220,19 @@ pub(crate) trait Subcommand: Layout + Args + 'static {
 pub(crate) struct NamedView {
     /// The name of the subcommand.
     pub name: &'static str,
-    /// The line in the list of subcommands.
+    /// The description of the subcommand in the list of subcommands.
     pub about: &'static str,
-    /// The text after the list of options.
+    /// The text after the subcommand's list of options.
     pub help: &'static str,
-    /// The help of `--follow`; `None` if running applications cannot be followed.
+    /// The help of the option `--follow`; `None` if the view cannot follow running applications.
     pub follow: Option<&'static str>,
-    /// The names of own options that `--follow` excludes.
+    /// The names of the subcommand's own options with which `--follow` cannot be combined.
     pub not_followed: &'static [&'static str],
-    /// Returns the help about the rows for programs.
+    /// The function that returns the help about the rows for programs.
     pub rows_help: fn() -> String,
-    /// Adds the options to a command.
+    /// The function that adds the subcommand's options to a command.
     pub options: fn(Command) -> Command,
-    /// Makes the layout from the parsed options.
+    /// The function that makes the layout from the parsed options.
     pub layout: fn(&ArgMatches) -> Result<Arc<dyn Layout>, clap::Error>,
 }
 

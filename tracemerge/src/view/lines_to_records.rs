@@ -23,14 +23,14 @@ pub(crate) trait RecordSink {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()>;
 }
 
-/// A sink that joins lines into records for the next stage, even if the lines of a record arrive one by one.
-/// The number of a source is that of its origin.
+/// A sink that joins lines into records for the next stage, even if the lines of a record arrive one by one. As the
+/// index of a source, it takes the index of an origin.
 #[derive(Debug)]
 pub(crate) struct RecordJoiner<T> {
     next: T,
-    /// The lines of the last record so far; more lines may follow.
+    /// The lines so far of the last record, which more lines may continue.
     pending: Vec<u8>,
-    /// The origin of that last record.
+    /// The index of the origin of the lines in `pending`.
     origin: usize,
 }
 

@@ -11,8 +11,8 @@ use crate::ui::messages::count;
 use crate::ui::units::duration;
 use crate::view::thread_labels::thread_labels;
 
-/// Returns whether waits of this time, in a time that threads have lasted, are reported: if they took over one percent
-/// of it, and longer than the waits at the start of a short program.
+/// Returns whether waits of `waited` nanoseconds are reported, if the threads that waited have lasted for `time`
+/// nanoseconds: if the waits took over one percent of that, and longer than those at the start of a short program.
 fn is_long(waited: u64, time: u64) -> bool {
     const LEAST_PERCENT: u128 = 1;
     const LEAST_NS: u64 = 10_000_000;
@@ -22,15 +22,15 @@ fn is_long(waited: u64, time: u64) -> bool {
 /// The waits of one thread, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct OfThread {
-    /// The number of one of the thread's files.
+    /// The index of one of the thread's files among all files.
     file: usize,
     waited: u64,
     for_ring: u64,
     time: u64,
 }
 
-/// Returns the sentence, unless the threads that have waited did so for at most one percent of their time, or for some
-/// milliseconds. The inputs must have their clocks.
+/// Returns the sentence about the waits of threads for the tracer. Returns `None` if the threads that have waited did
+/// so for at most one percent of their time, or for less than ten milliseconds. The inputs must have their clocks.
 pub(crate) fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
     let mut threads: BTreeMap<_, OfThread> = BTreeMap::new();
     for (file, (origin, reference)) in inputs.origins.iter().zip(&inputs.references).enumerate() {
@@ -71,7 +71,7 @@ pub(crate) fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
     ))
 }
 
-/// Reads the names of threads that were not read before.
+/// Reads the names of those threads of which no name is known yet.
 fn name_threads(inputs: &mut Inputs) {
     for (origin, source) in inputs.origins.iter_mut().zip(inputs.boots.iter().flatten()) {
         if origin.name.is_empty() && !origin.is_log {

@@ -30,7 +30,7 @@ use crate::view::layout::Needs;
 use crate::view::plan::Plan;
 use crate::view::request::View;
 
-/// A step of a thread, which records it.
+/// A step of a thread: the record that it makes.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Enter(u64, bool),
@@ -128,7 +128,7 @@ pub(crate) fn text(raw: &[u8]) -> Vec<u8> {
     lines_of(raw, 0..raw.len(), Path::new("raw"))
 }
 
-/// Returns the files of the threads with these numbers as inputs.
+/// Returns `files` as inputs; each has the id of its thread.
 pub(crate) fn inputs(files: &[(PathBuf, u64)]) -> Inputs {
     let anchors = [(0, 1_000), (200, 1_700), (5_000, 30_000)];
     let anchors = anchors.map(|(ticks, wall)| Anchor::new(Ticks(ticks), Wall(wall)));
@@ -153,13 +153,13 @@ pub(crate) fn inputs(files: &[(PathBuf, u64)]) -> Inputs {
     }
 }
 
-/// Returns empty names.
+/// Returns names of functions, none of which is known yet.
 pub(crate) fn names() -> SharedNames {
     Arc::new(Mutex::new(FunctionNames::new(Settings::default())))
 }
 
-/// Returns the output in this format, the number of lines, and the messages to the user. Sources leave out
-/// calls shorter than `least` nanoseconds.
+/// Merges `files` into this format. Returns the output, the count of its lines, and the status of the messages to the
+/// user. Sources leave out calls shorter than `least` nanoseconds.
 pub(crate) fn delivered(
     files: &[(PathBuf, u64)],
     least: u64,
@@ -185,7 +185,7 @@ pub(crate) fn delivered(
     (fs::read_to_string(out).unwrap(), lines, format!("{:?}", messages.status()))
 }
 
-/// Writes files with these contents into a directory. Returns each path with the number of its thread.
+/// Writes files with these contents into a directory. Returns each path with the id of its thread.
 pub(crate) fn write(directory: &Path, contents: Vec<(Vec<u8>, u64)>) -> Vec<(PathBuf, u64)> {
     let write = |(number, (bytes, tid)): (usize, (Vec<u8>, u64))| {
         let path = directory.join(number.to_string());

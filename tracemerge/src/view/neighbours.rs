@@ -6,27 +6,28 @@ use crate::input::align::Scale;
 use crate::input::inputs::Origin;
 use crate::ui::messages::Grouped;
 
-/// Compares each record with the one before it.
+/// A comparison of the times of each record with those of the record before it.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
     before: Option<Before>,
-    /// The records that follow one of another machine.
+    /// The count of records that follow a record of another machine.
     pairs: u64,
-    /// The pairs whose order the intervals do not decide.
+    /// The count of these pairs of records whose order the intervals of their times do not decide.
     undecided: u64,
 }
 
-/// The record before.
+/// The record that was taken last.
 #[derive(Debug)]
 struct Before {
     boot: Vec<u8>,
     ticks: Ticks,
-    /// The conversion of its times, if they are of another machine than the reference.
+    /// The conversion of the record's times, if it is of another machine than the reference.
     foreign: Option<Scale>,
 }
 
 impl Neighbours {
-    /// Takes the next record. Returns whether the record before is of another machine and may have been made later.
+    /// Takes the next record. Returns whether the record before it is of another machine and may have been made
+    /// later.
     pub(crate) fn take(&mut self, origin: &Origin, ticks: Ticks) -> bool {
         // Logs of other programs and files that do not name their run belong to no machine.
         let Some(run) = origin.run.as_ref() else { return false };
@@ -57,7 +58,7 @@ impl Neighbours {
         is_undecided
     }
 
-    /// Returns the counts in words; `None` if no two records of different machines follow each other.
+    /// Returns a sentence with the counts; `None` if no two records of different machines follow each other.
     pub(crate) fn in_words(&self) -> Option<String> {
         let (undecided, pairs) = (Grouped(self.undecided), Grouped(self.pairs));
         (self.pairs > 0).then(|| {

@@ -34,7 +34,7 @@ use crate::view::wanted_threads::{NamedThread, ThreadSelector};
 /// The nanoseconds from one `# clock` line of a run to the next. Inputs of a shorter period have only the
 /// last such line.
 const CLOCK_INTERVAL_NS: u64 = 10_000_000_000;
-/// The maximum number of steps of a clock that are listed.
+/// The maximum number of steps of the wall clock that are listed for one clock.
 const NAMED_STEPS: usize = 3;
 /// The maximum number of threads that are listed if no thread matches the request.
 const NAMED_THREADS: usize = 12;
@@ -55,7 +55,7 @@ pub(crate) struct Plan<'v> {
     shows_times_of_day: bool,
     /// The time zone of local times.
     pub zone: TimeZone,
-    /// The known breaks of the sources.
+    /// The breaks of the sources that are known so far.
     breaks: Breaks,
 }
 
@@ -64,7 +64,8 @@ impl<'v> Plan<'v> {
     /// or by `needs` of its layout, and marks the inputs that are shown.
     ///
     /// # Errors
-    /// Returns an error if there is no such thread, process or time.
+    /// Returns an error if the traces have no thread or process that fits the view, or if a time of the view does not
+    /// exist.
     pub(crate) fn new(
         inputs: &mut Inputs,
         view: &'v View,
@@ -94,7 +95,8 @@ impl<'v> Plan<'v> {
     /// sorted.
     ///
     /// # Errors
-    /// Returns an error if there is no such thread, process or time.
+    /// Returns an error if the traces have no thread or process that fits the view, or if a time of the view does not
+    /// exist.
     pub(crate) fn check_all_bytes(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
         while self.breaks.check_all_bytes(&WantedRanges::all(&inputs.boots, &self.periods, &self.ranges)) {
             self.plan_again(inputs)?;
@@ -105,7 +107,8 @@ impl<'v> Plan<'v> {
     /// Plans again after files were truncated, and forgets the known breaks, which may be gone.
     ///
     /// # Errors
-    /// Returns an error if there is no such thread, process or time.
+    /// Returns an error if the traces have no thread or process that fits the view, or if a time of the view does not
+    /// exist.
     pub(crate) fn restart_plan(&mut self, inputs: &mut Inputs) -> Result<(), Error> {
         self.breaks = Breaks::default();
         self.plan_again(inputs)
@@ -164,15 +167,15 @@ impl<'v> Plan<'v> {
         Ok(())
     }
 
-    /// Returns the end of the wanted period of each source, in its ticks.
+    /// Returns the end of the wanted period of each source, in ticks of the source's boot.
     #[must_use]
     pub(crate) fn untils(&self, inputs: &Inputs) -> Vec<Option<Ticks>> {
         let boots = inputs.boots.iter().zip(&self.periods);
         boots.flat_map(|(sources, period)| sources.iter().map(|_| period.until.map(Ticks))).collect()
     }
 
-    /// Records the known breaks of a boot's `sources` in its `findings`. `first` is the number of the first
-    /// of these sources among all sources.
+    /// Records the known breaks of a boot's `sources` in its `findings`. `first` is the index of the first of these
+    /// sources among the sources of all boots.
     pub(crate) fn add_known_breaks(&self, first: usize, sources: &[Source], findings: &mut Findings) {
         (0..sources.len()).for_each(|number| self.breaks.record_breaks(first + number, number, findings));
     }
@@ -340,8 +343,8 @@ impl<'v> Plan<'v> {
     }
 }
 
-/// Returns the names of each origin's thread: the last one, and those that `read` finds in its source. The name of the
-/// program, which all its threads have until they get one, is none.
+/// Returns the names of each origin's thread: the last one, and those that `read` finds in its source. Leaves out the
+/// name of the program, which each of its threads has until the thread gets a name of its own.
 fn names_of(inputs: &Inputs, read: impl Fn(&Source) -> Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
     let sources = inputs.boots.iter().flatten();
     let names = inputs.origins.iter().zip(sources).map(|(origin, source)| {

@@ -31,7 +31,7 @@ pub(crate) struct Request {
     pub default_output: Option<PathBuf>,
     /// The logs of other programs, whose lines are inserted into the traces by the wall clock.
     pub with: Vec<PathBuf>,
-    /// The patterns of messages between machines, which put the traces of these in order.
+    /// The patterns of messages between machines, which put the traces of these machines in order.
     pub sync: Vec<SyncPatterns>,
     /// The wanted part of the traces, and its appearance.
     pub view: View,
@@ -45,7 +45,7 @@ pub(crate) struct Request {
     pub symbols: Settings,
     /// Whether names of functions are inserted after their addresses, if the output has lines of the traces.
     pub names_in_lines: bool,
-    /// The maximum number of nested calls, if the layout shows nested calls.
+    /// The depth to which nested calls are shown, if the layout shows nested calls.
     pub depth: Depth,
     /// The view that a merge into a file prints on standard error at its end, if that is a terminal.
     pub closing_view: ClosingView,
@@ -54,7 +54,7 @@ pub(crate) struct Request {
 /// The view that a merge into a file prints at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ClosingView {
-    /// Nothing.
+    /// No view.
     #[default]
     Nothing,
     /// The last records of the merge, in the form of `show`.
@@ -90,8 +90,8 @@ impl Request {
         self.names_in_lines && self.layout.has_lines_of_traces()
     }
 
-    /// Returns the part of the traces that is wanted, as far as it is known before they are found. Messages that put
-    /// machines in order may be anywhere.
+    /// Returns the part of the traces that is wanted, as far as it is known before the traces are found. If messages
+    /// put machines in order, all traces are wanted, because these messages may be anywhere.
     #[must_use]
     pub(crate) fn part(&self) -> Part {
         if !self.sync.is_empty() || !self.with.is_empty() {
@@ -121,9 +121,9 @@ pub(crate) struct View {
     pub since: Option<When>,
     /// The time of the first records that are no longer shown.
     pub until: Option<When>,
-    /// The selection among the records of these threads and times.
+    /// The selection among the records of the shown threads, processes and times.
     pub selection: Selection,
-    /// The format of times.
+    /// The form in which times are shown.
     pub time: TimeMode,
     /// The mode that decides whether colours are used.
     pub color: colour::ColourMode,

@@ -1,5 +1,5 @@
-//! Rows: a view types its rows once, as a struct with a list of columns, and they are printed as a table for people, or
-//! as JSON or comma-separated values for programs. The help of the view lists the columns.
+//! Rows: a view defines its rows once, as a struct with a list of columns, and they are printed as a table for
+//! people, or as JSON or comma-separated values for programs. The help of the view lists the columns.
 
 use clap::Args;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -130,9 +130,9 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 /// A column of rows of type `T`.
 #[derive(Debug)]
 pub(crate) struct Column<T: 'static> {
-    /// The name for programs.
+    /// The name of the column in the output for programs.
     name: &'static str,
-    /// The meaning of the values.
+    /// The meaning of the column's values.
     about: &'static str,
     value: fn(&T) -> Value,
     cell: Cell<T>,
@@ -143,24 +143,25 @@ pub(crate) struct Column<T: 'static> {
 enum Cell<T: 'static> {
     /// The table does not have the column.
     Absent,
-    /// A count.
+    /// A count, with this heading.
     Count(&'static str),
-    /// A time in nanoseconds.
+    /// A time in nanoseconds, with this heading.
     Time(&'static str),
-    /// A time in nanoseconds; the table does not have the column if it is unknown in all rows.
+    /// A time in nanoseconds, with this heading; the table does not have the column if the time is unknown in all
+    /// rows.
     KnownTime(&'static str),
-    /// Another form of text, at one side of the column.
+    /// The text that the function makes of a row, at one side of the column, with this heading.
     Text(&'static str, Alignment, fn(&T) -> String),
 }
 
 impl<T: 'static> Column<T> {
-    /// A column for programs only.
+    /// Makes a column that only the output for programs has.
     #[must_use]
     pub(crate) const fn hidden(name: &'static str, about: &'static str, value: fn(&T) -> Value) -> Column<T> {
         Column { name, about, value, cell: Cell::Absent }
     }
 
-    /// A column of counts.
+    /// Makes a column of counts.
     #[must_use]
     pub(crate) const fn count(
         name: &'static str,
@@ -171,7 +172,7 @@ impl<T: 'static> Column<T> {
         Column { name, about, value, cell: Cell::Count(heading) }
     }
 
-    /// A column of times in nanoseconds.
+    /// Makes a column of times in nanoseconds.
     #[must_use]
     pub(crate) const fn time(
         name: &'static str,
@@ -182,7 +183,7 @@ impl<T: 'static> Column<T> {
         Column { name, about, value, cell: Cell::Time(heading) }
     }
 
-    /// A column of times in nanoseconds, which the table does not have if the time is unknown in all rows.
+    /// Makes a column of times in nanoseconds, which the table does not have if the time is unknown in all rows.
     #[must_use]
     pub(crate) const fn known_time(
         name: &'static str,
@@ -193,7 +194,7 @@ impl<T: 'static> Column<T> {
         Column { name, about, value, cell: Cell::KnownTime(heading) }
     }
 
-    /// A column with a text of its own in the table, at one side.
+    /// Makes a column whose cells in the table are texts that `text` makes, at one side of the column.
     #[must_use]
     pub(crate) const fn text(
         name: &'static str,
@@ -223,7 +224,7 @@ impl<T: 'static> Column<T> {
         }
     }
 
-    /// Returns the text of a number in this column.
+    /// Returns the text of a number in a cell of this column.
     fn number(&self, number: Value) -> String {
         match (number, &self.cell) {
             (Value::Count(time), Cell::Time(_) | Cell::KnownTime(_)) => duration(time),
@@ -281,7 +282,7 @@ pub(crate) fn table_with_sums<'a, T: Row>(
     columns.text(indent)
 }
 
-/// The number of rows that `--rows all` wants.
+/// The limit of rows that `--rows all` sets.
 pub(crate) const ALL_ROWS: usize = usize::MAX;
 
 /// Reads the number of rows that a table may have: a number, or `all`.
@@ -317,7 +318,7 @@ is null in JSON, and an empty cell in CSV:
     )
 }
 
-/// Returns the help about the columns of rows that are a field of others.
+/// Returns the help about the columns of rows that are nested in a field of other rows.
 #[must_use]
 pub(crate) fn list_of_columns<T: Row>() -> String {
     T::COLUMNS.iter().map(|column| format!("  {:<15} {}\n", column.name, column.about)).collect()

@@ -1,4 +1,4 @@
-//! Leaves out records by their site, by their text and by their number.
+//! Leaves out records by their site, by their text and by a limit of their count.
 //!
 //! Records of unwanted threads, processes and times are not even read: see [`crate::view::wanted_threads`]
 //! and [`crate::view::byte_range`]. This module searches each message for a regular expression. It searches
@@ -24,7 +24,7 @@ pub(crate) struct Selection {
     pub pattern: Option<Regex>,
     /// Whether the messages that do not match the pattern are wanted instead.
     pub invert: bool,
-    /// The number of the wanted records that are shown.
+    /// The limit of the count of wanted records that are shown.
     pub amount: Amount,
     /// The wanted sites, if records are marked with their sites.
     pub sites: Option<SiteSelection>,
@@ -35,7 +35,7 @@ pub(crate) fn compiled(text: &str) -> Result<Regex, String> {
     RegexBuilder::new(text).multi_line(true).build().map_err(|error| error.to_string())
 }
 
-/// A number of records, counted from one end.
+/// A limit of a count of records, from the first one or back from the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Amount {
     /// All records.
@@ -48,7 +48,7 @@ pub(crate) enum Amount {
 }
 
 impl Selection {
-    /// Returns whether messages are left out for their text or their site, independently of their number.
+    /// Returns whether messages are left out for their text or their site, independently of the limit of their count.
     #[must_use]
     pub(crate) fn filters_messages(&self) -> bool {
         self.pattern.is_some() || self.sites.as_ref().is_some_and(|sites| !sites.wanted.is_all())
@@ -67,7 +67,7 @@ impl Selection {
     }
 }
 
-/// The stage that passes on the messages that match the pattern of a selection, or that do not match it. It
+/// The stage that passes on the messages that match the pattern of a selection, or those that do not match it. It
 /// judges each record independently, so each thread of a merge may have such a stage.
 #[derive(Debug)]
 pub(crate) struct Matching<'a, T> {
@@ -142,7 +142,7 @@ impl<T: RecordSink> RecordSink for Matching<'_, T> {
 pub(crate) struct Limit<T> {
     amount: Amount,
     next: T,
-    /// The number of messages that were passed on or are held back.
+    /// The count of messages that were passed on or are held back.
     taken: usize,
     held: VecDeque<Held>,
 }

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 /// The character that stands for a number.
 const NUMBER: u8 = b'#';
-/// The minimum length of a word of hex digits that counts as a number, if one of them is a decimal digit.
+/// The minimum length of a word of hex digits that counts as a number, if one of the digits is decimal.
 const HEX: usize = 4;
 /// The minimum length of a word of hex digits that counts as a number even without a decimal digit.
 const LONG_HEX: usize = 8;
 
-/// The number of a shape.
+/// The id of a shape: its index among all shapes that were seen.
 pub(crate) type ShapeId = u32;
 
 /// All shapes that were seen.
@@ -34,7 +34,7 @@ impl Shapes {
         id
     }
 
-    /// Returns the text of a shape: that of its messages with `#` in place of numbers.
+    /// Returns the text of a shape: that of the shape's messages with `#` in place of numbers.
     pub(crate) fn text(&self, id: ShapeId) -> &[u8] {
         self.texts.get(id as usize).map_or(b"", |text| text)
     }
@@ -65,12 +65,13 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// Returns the end of the digits that begin at `at`.
+/// Returns the offset at which the digits that begin at `at` end.
 fn digits(text: &[u8], at: usize) -> usize {
     at + text[at..].iter().take_while(|b| b.is_ascii_digit()).count()
 }
 
-/// Returns the end of the number with which a word begins; `at` if it does not begin with one.
+/// Returns the offset at which the number ends with which the word at `at` begins; `at` if it does not begin with a
+/// number.
 fn number_end(text: &[u8], at: usize) -> usize {
     let word = &text[at..];
     let hex = |from: usize| {

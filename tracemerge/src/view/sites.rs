@@ -14,7 +14,7 @@ use crate::view::export::fields::level;
 /// The sites whose messages are wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SiteSelection {
-    /// The sites of the merge, by the numbers that its records have.
+    /// The sites of the merge, by the numbers with which the merged records refer to their sites.
     pub catalog: Arc<SiteCatalog>,
     /// The conditions that wanted sites must satisfy.
     pub wanted: WantedSites,
@@ -67,15 +67,15 @@ fn target_of(site: &Site) -> &str {
 
 /// The greatest number of names that are listed for a user whose conditions fit no site.
 const LISTED_NAMES: usize = 3;
-/// The greatest number of names that are compared with the wanted one, and their greatest length in bytes: a comparison
-/// takes the product of the lengths.
+/// The greatest count of names that are compared with a wanted name; `COMPARED_BYTES` is their greatest length: a
+/// comparison takes the product of the lengths.
 const COMPARED_NAMES: usize = 4096;
 const COMPARED_BYTES: usize = 256;
 
 impl SiteSelection {
-    /// Returns the properties of the sites that were seen, for a user whose conditions fit none of them: those that the
-    /// conditions name, and of many the ones that are nearest to the wanted ones. Returns nothing if no site was seen,
-    /// or if there are no conditions.
+    /// Returns the properties of the sites that were seen, for a user whose conditions fit none of them. Lists only
+    /// properties for which there are conditions, and of many names those that are nearest to the wanted ones.
+    /// Returns nothing if no site was seen, or if there are no conditions.
     #[must_use]
     pub(crate) fn alternatives(&self) -> String {
         let (sites, wanted) = (self.catalog.sites(), &self.wanted);
@@ -104,7 +104,7 @@ impl SiteSelection {
     }
 }
 
-/// Returns a list of a few names: those that are nearest to the `wanted` ones, and the number of the others.
+/// Returns a list of a few of the `names`: those that are nearest to the `wanted` ones, and the count of the others.
 fn near(names: impl Iterator<Item = String>, wanted: &[String]) -> String {
     let names: BTreeSet<String> = names.collect();
     let compared: Vec<&str> = names
@@ -128,7 +128,7 @@ fn near(names: impl Iterator<Item = String>, wanted: &[String]) -> String {
     }
 }
 
-/// Returns whether a path is equal to or inside a wanted one. An empty list admits all paths.
+/// Returns whether a module path is equal to or inside one of the `wanted` ones. An empty list admits all paths.
 fn is_in_one(path: &str, wanted: &[String]) -> bool {
     let is_in = |outer: &String| {
         path.strip_prefix(outer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))

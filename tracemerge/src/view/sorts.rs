@@ -10,7 +10,7 @@ use crate::file::record_text::RecordText;
 use crate::input::site_catalog::SiteCatalog;
 use crate::view::shape::{ShapeId, Shapes};
 
-/// The number of a sort, from 0.
+/// The id of a sort: its index among all sorts that were seen.
 pub(crate) type SortId = u32;
 
 /// All sorts that were seen.
@@ -18,14 +18,14 @@ pub(crate) type SortId = u32;
 pub(crate) struct Sorts {
     catalog: Arc<SiteCatalog>,
     shapes: Shapes,
-    /// The sort of each site, by its mark.
+    /// The sort of each site, by the number of the site in `catalog`, minus 1.
     of_sites: Vec<Option<SortId>>,
-    /// The sort of each shape.
+    /// The sort of each shape, by the id of the shape.
     of_shapes: Vec<Option<SortId>>,
-    /// All sorts, by their numbers.
+    /// All sorts, by their ids.
     known: Vec<Sort>,
     by_template: HashMap<TemplateKey, SortId>,
-    /// The text of a message of several lines.
+    /// A buffer for the text of a message, whose lines it joins.
     text: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Sort {
 }
 
 impl Sorts {
-    /// Makes an empty set of sorts; `catalog` knows the sites.
+    /// Makes an empty set of sorts; `catalog` has the sites to which records refer.
     #[must_use]
     pub(crate) fn new(catalog: Arc<SiteCatalog>) -> Sorts {
         Sorts {
@@ -96,7 +96,7 @@ impl Sorts {
         fresh
     }
 
-    /// Returns the sort with a number.
+    /// Returns the sort with the id `id`.
     #[must_use]
     pub(crate) fn get(&self, id: SortId) -> Option<&Sort> {
         self.known.get(id as usize)

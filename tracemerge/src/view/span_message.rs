@@ -7,7 +7,7 @@ pub(crate) struct SpanMessage<'a> {
     pub id: u64,
     /// The name of the span.
     pub name: &'a str,
-    /// The values of its fields, as `path="/" size=3`; empty if there are none.
+    /// The values of the span's fields, as `path="/" size=3`; empty if there are none.
     pub fields: &'a str,
     /// The subject of the message.
     pub subject: Subject,
@@ -16,11 +16,11 @@ pub(crate) struct SpanMessage<'a> {
 /// The subject of a message about a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// The span is new, and has this parent.
+    /// The span is new, and has the parent with this id, if any.
     New(Option<u64>),
-    /// Values of fields became known.
+    /// Values of the span's fields became known.
     Recorded,
-    /// The span follows from another one.
+    /// The span follows from the span with this id.
     FollowsFrom(u64),
     /// The last handle of the span is gone.
     Closed,

@@ -22,7 +22,7 @@ const ROUNDS: usize = 3;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label {
     text: String,
-    /// The offset in the text at which the name of the process ends.
+    /// The offset in the text at which the name of the process, with its `/`, ends.
     process: usize,
 }
 
@@ -74,15 +74,15 @@ impl From<String> for Label {
 /// A file of a thread, or its ring, for which a label is needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TraceOfThread<'a> {
-    /// The ticks of its first line.
+    /// The ticks of the first line of the file or ring.
     pub first: u64,
-    /// The run, if it is known.
+    /// The run that has made the file or ring, if it is known.
     pub run: Option<&'a Run>,
     /// The thread's id.
     pub tid: u64,
     /// The last name of the thread that the file records; empty if it records none.
     pub name: &'a [u8],
-    /// Whether it is a log of another program.
+    /// Whether the file is a log of another program.
     pub is_log: bool,
 }
 
@@ -94,7 +94,7 @@ impl<'a> TraceOfThread<'a> {
     }
 }
 
-/// Returns the label of each origin's thread, by its last name.
+/// Returns the label of each origin's thread, by the thread's last name.
 #[must_use]
 pub(crate) fn thread_labels(inputs: &Inputs) -> Vec<Label> {
     labels(&traces_of(inputs).collect::<Vec<_>>())
@@ -115,8 +115,8 @@ pub(crate) fn first_thread_labels(inputs: &Inputs, labels: &[Label]) -> Vec<Opti
     first_labels(&traces_of(inputs).collect::<Vec<_>>(), labels, &names)
 }
 
-/// Returns the first labels of the threads of `traces`; see [`first_thread_labels`]. `names` has all known names of each
-/// trace, in their order. A label that another thread has or had is followed by the thread's id.
+/// Returns the first labels of the threads of `traces`; see [`first_thread_labels`]. `names` has all known names of
+/// each trace, in their order. If another thread has or had the same label, the thread's id follows it.
 fn first_labels(
     traces: &[TraceOfThread<'_>],
     labels: &[Label],
@@ -145,9 +145,10 @@ fn first_labels(
     traces.iter().zip(labels).map(first).collect()
 }
 
-/// A run: its process, its id and its boot.
+/// The key of a run: the process id, the id of the run and its boot; `None` if the run is not known.
 type RunKey<'a> = Option<(u32, u32, &'a [u8])>;
-/// The key of a thread of a run. Several files may belong to one thread.
+/// The key of a thread: its run, its id, and for a log of another program its name. Several files may belong to one
+/// thread.
 type ThreadKey<'a> = (RunKey<'a>, u64, &'a [u8]);
 
 fn key<'a>(trace: &TraceOfThread<'a>) -> ThreadKey<'a> {
@@ -210,11 +211,11 @@ pub(crate) fn labels(traces: &[TraceOfThread<'_>]) -> Vec<Label> {
 /// thread is renamed, so if another thread has the same name, only the later one gets its id after the name.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadLabels {
-    /// The number of unnamed threads of each process.
+    /// The count of unnamed threads of each process so far, by process id.
     unnamed: HashMap<Option<u32>, u32>,
-    /// The thread that has or had each label of a process.
+    /// The id of the thread that has or had each label of a process.
     given: HashMap<(Option<u32>, String), u64>,
-    /// The name and the label of each thread of a process.
+    /// The name and the label of each thread of a process, by process id and thread id.
     of_thread: HashMap<(Option<u32>, u64), (Vec<u8>, String)>,
 }
 

@@ -1,7 +1,7 @@
 //! When threads were off the processor, and why, as far as the kernel has reported it (`TRACER_SCHED=1`).
 //!
-//! The states of a run are in a file of their own. A view that shows them reads that file first, whatever the period
-//! and the threads of the view are, and the file's records are not among those that the view takes.
+//! The states of a run are in a file of their own. A view that shows states reads all of that file first, also for a
+//! view of a part of the time or of some threads. Its records are not passed to the view as records of the trace.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,32 +18,33 @@ use crate::input::source::{Content, SortedRange, Source};
 use crate::ui::messages::{count, shown_name};
 use crate::ui::units::duration;
 
-/// Durations off the processor, in nanoseconds.
+/// The durations for which a thread was off the processor, in nanoseconds, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OffSum {
-    /// The thread waited for something, or was ready again and waited for a processor after that.
+    /// The time for which the thread waited for something, or was ready again and waited for a processor after that.
     pub waiting: u64,
-    /// The thread could have gone on, but another one had the processor.
+    /// The time for which the thread could have gone on, but another thread had the processor.
     pub preempted: u64,
-    /// The thread may or may not have been on a processor: the kernel has lost records, or has none of this thread.
+    /// The time for which the thread may or may not have been on a processor: the kernel has lost records, or has
+    /// none of this thread.
     pub unknown: u64,
 }
 
 impl OffSum {
-    /// Returns the sum of all.
+    /// Returns the sum of the three durations.
     #[must_use]
     pub(crate) fn all(&self) -> u64 {
         self.waiting.saturating_add(self.preempted).saturating_add(self.unknown)
     }
 
-    /// Adds other durations.
+    /// Adds the durations of `other`.
     pub(crate) fn add(&mut self, other: &OffSum) {
         self.waiting = self.waiting.saturating_add(other.waiting);
         self.preempted = self.preempted.saturating_add(other.preempted);
         self.unknown = self.unknown.saturating_add(other.unknown);
     }
 
-    /// Returns the durations without others that are parts of them.
+    /// Returns the durations minus those of `other`, which are parts of them.
     #[must_use]
     pub(crate) fn without(&self, other: &OffSum) -> OffSum {
         OffSum {
@@ -53,8 +54,8 @@ impl OffSum {
         }
     }
 
-    /// Returns the durations as parts of a time that they cannot exceed: the clock of the kernel and the one of the
-    /// records differ a little.
+    /// Returns the durations, shortened if they exceed `time`, of which they are parts: the clock of the kernel and
+    /// that of the records differ a little.
     #[must_use]
     pub(crate) fn within(&self, time: u64) -> OffSum {
         let waiting = self.waiting.min(time);
@@ -93,7 +94,7 @@ pub(crate) enum Off {
 }
 
 impl Off {
-    /// Returns the name for people.
+    /// Returns the name of the reason for people.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -104,25 +105,25 @@ impl Off {
     }
 }
 
-/// A time off the processor, in nanoseconds of steady time.
+/// A period for which a thread was off the processor, in nanoseconds of steady time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OffTime {
-    /// When it began.
+    /// The time at which the period began.
     pub begin: u64,
-    /// When it ended; `u64::MAX` if it has not ended.
+    /// The time at which the period ended; `u64::MAX` if it has not ended.
     pub end: u64,
-    /// The reason.
+    /// The reason why the thread was off the processor.
     pub why: Off,
-    /// The durations of all times before this one.
+    /// The sum of the durations of all earlier periods of the thread.
     before: OffSum,
 }
 
-/// The times at which a thread was off the processor; they ascend and do not overlap.
+/// The periods for which a thread was off the processor; they ascend and do not overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OffTimes(Vec<OffTime>);
 
 impl OffTimes {
-    /// Adds a time off the processor after all others; a part that overlaps them is cut off.
+    /// Appends a period off the processor. Cuts off the part that overlaps earlier periods.
     pub(crate) fn push(&mut self, begin: u64, end: u64, why: Off) {
         let (begin, before) = match self.0.last() {
             Some(last) => (begin.max(last.end), last.until(last.end)),
@@ -133,30 +134,30 @@ impl OffTimes {
         }
     }
 
-    /// Returns the durations between two times.
+    /// Returns the durations for which the thread was off the processor between two times.
     #[must_use]
     pub(crate) fn between(&self, from: u64, until: u64) -> OffSum {
         self.until(until.max(from)).without(&self.until(from))
     }
 
-    /// Returns the durations before a time.
+    /// Returns the durations for which the thread was off the processor before a time.
     fn until(&self, time: u64) -> OffSum {
         self.begun_before(time).checked_sub(1).map_or_else(OffSum::default, |last| self.0[last].until(time))
     }
 
-    /// Returns the times, in order.
+    /// Returns the periods off the processor, in order.
     #[must_use]
     pub(crate) fn times(&self) -> &[OffTime] {
         &self.0
     }
 
-    /// Returns the number of times that have begun before `time`.
+    /// Returns the count of periods that have begun before `time`.
     #[must_use]
     pub(crate) fn begun_before(&self, time: u64) -> usize {
         self.0.partition_point(|off| off.begin < time)
     }
 
-    /// Returns the times that overlap with a period, in order.
+    /// Returns the periods off the processor that overlap with the time between `from` and `until`, in order.
     pub(crate) fn within(&self, from: u64, until: u64) -> impl Iterator<Item = &OffTime> {
         let first = self.0.partition_point(|off| off.end <= from);
         self.0[first..].iter().take_while(move |off| off.begin < until)
@@ -164,7 +165,7 @@ impl OffTimes {
 }
 
 impl OffTime {
-    /// Returns the durations of all times before this one, and of the part of this one before `time`.
+    /// Returns the durations of all periods before this one, and of the part of this one before `time`.
     fn until(&self, time: u64) -> OffSum {
         let mut sum = self.before;
         sum.add(&OffSum::of(self.why, time.min(self.end).saturating_sub(self.begin)));
@@ -176,15 +177,16 @@ impl OffTime {
 #[derive(Debug)]
 struct Reading {
     off: OffTimes,
-    /// The time of the last state, and the number of states before it.
+    /// The time of the thread's last state, and the state's number among the states of its process.
     last: (u64, u64),
-    /// The reason why it is off the processor since then; `None` if it is on one.
+    /// The reason why the thread is off the processor since its last state; `None` if it is on one.
     why: Option<Off>,
-    /// The processor of the last state.
+    /// The processor of the thread's last state.
     cpu: u32,
 }
 
-/// The gaps: the number of states before the last gap, of all processors and of each.
+/// The last gap in the states of a process, of all processors and of each: its number among the states of the
+/// process.
 #[derive(Debug, Default)]
 struct Gaps {
     last: Option<u64>,
@@ -192,8 +194,8 @@ struct Gaps {
 }
 
 impl Gaps {
-    /// Returns whether states of a thread may lack since its last one: a thread that was off any processor may have
-    /// come back on the one of the gap.
+    /// Returns whether states of a thread may be missing since its last one: a thread that was off the processor may
+    /// have come back on the processor that has the gap.
     fn concern(&self, thread: &Reading) -> bool {
         let gap = if thread.why.is_some() { self.last } else { self.of_cpu.get(&thread.cpu).copied() };
         gap.is_some_and(|gap| gap > thread.last.1)
@@ -201,7 +203,7 @@ impl Gaps {
 }
 
 impl Reading {
-    /// Adds the time since the last state.
+    /// Adds the period from the last state until `now`, if the thread was off the processor or may have been.
     fn continue_until(&mut self, now: u64, gaps: &Gaps) {
         let why = if gaps.concern(self) { Some(Off::Unknown) } else { self.why };
         if let Some(why) = why {
@@ -215,7 +217,7 @@ impl Reading {
 struct ReadingProcess {
     threads: HashMap<u64, Reading>,
     gaps: Gaps,
-    /// The number of states so far.
+    /// The count of the process's states so far.
     number: u64,
 }
 
@@ -238,7 +240,7 @@ impl ReadingProcess {
         };
     }
 
-    /// Returns the threads. One that was off at the end has not come back.
+    /// Returns the threads, with their periods off the processor. A thread that was off at the end has not come back.
     fn end(self) -> impl Iterator<Item = (u64, OffTimes)> {
         self.threads.into_iter().map(move |(tid, mut thread)| {
             thread.continue_until(u64::MAX, &self.gaps);
@@ -247,10 +249,10 @@ impl ReadingProcess {
     }
 }
 
-/// The key of a thread: its process, the id of the run, and the thread's own id.
+/// The key of a thread: its process id, the id of the run, and the thread's own id.
 type ThreadKey = (u32, u32, u64);
 
-/// Begins, ends and reasons of times off the processor, for tests.
+/// Begins, ends and reasons of periods off the processor, for tests.
 #[cfg(test)]
 pub(crate) type MadeTimes<'a> = &'a [(u64, u64, Off)];
 
@@ -258,19 +260,20 @@ pub(crate) type MadeTimes<'a> = &'a [(u64, u64, Off)];
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ThreadStates {
     threads: HashMap<ThreadKey, Arc<OffTimes>>,
-    /// The error of the kernel's clock against that of the records, in nanoseconds.
+    /// The error of the kernel's times, compared with those of the records, in nanoseconds.
     error: u64,
     /// The number of records that the kernel has lost.
     lost: u64,
-    /// The kernel's reason if it has refused to report states, and the sums of threads that it counts for everybody.
+    /// The kernel's reason if it has refused to report states, and the totals of threads that it counts for
+    /// everybody.
     refused: Option<(String, Vec<ThreadTotals>)>,
 }
 
-/// The most threads whose sums are shown in a line.
+/// The maximum count of threads whose totals are shown in a line.
 const TOTALS: usize = 4;
 
-/// Returns whether a source has the states of a run's threads: it has the name of such a file, and no records of a
-/// thread. The inputs must have their names.
+/// Returns whether a source has the states of a run's threads: it belongs to a thread with the name that stands for
+/// states, and has no records of this thread. The names of the inputs' threads must be known.
 #[must_use]
 pub(crate) fn has_states(origin: &Origin, source: &Source) -> bool {
     if origin.is_log || origin.name != THREAD_NAME {
@@ -286,7 +289,7 @@ pub(crate) fn has_states(origin: &Origin, source: &Source) -> bool {
 }
 
 impl ThreadStates {
-    /// Reads the states of all inputs, which must have their clocks and their names.
+    /// Reads the states of all inputs, whose clocks and names of threads must be known.
     #[must_use]
     pub(crate) fn read(inputs: &Inputs) -> ThreadStates {
         let mut states = ThreadStates::default();
@@ -327,7 +330,7 @@ impl ThreadStates {
         self.threads.extend(process.end().map(|(tid, off)| (key(tid), Arc::new(off))));
     }
 
-    /// Returns the states of threads of a run: begins, ends and reasons of their times off the processor.
+    /// Returns the states of threads of a run: begins, ends and reasons of their periods off the processor.
     #[cfg(test)]
     pub(crate) fn made(run: &Run, threads: &[(u64, MadeTimes<'_>)]) -> ThreadStates {
         let mut states = ThreadStates::default();
@@ -339,13 +342,14 @@ impl ThreadStates {
         states
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no states of any thread.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.threads.is_empty()
     }
 
-    /// Returns the times of a thread; `None` if the kernel has reported nothing of it.
+    /// Returns the periods for which a thread was off the processor; `None` if the kernel has reported nothing about
+    /// it.
     #[must_use]
     pub(crate) fn of(&self, run: &Run, tid: u64) -> Option<Arc<OffTimes>> {
         self.threads.get(&(run.pid, run.id, tid)).cloned()
@@ -368,7 +372,8 @@ impl ThreadStates {
     }
 }
 
-/// Returns a line for people about the sums of threads, which the kernel counts although it refuses states.
+/// Returns a line for people about the totals of threads, which the kernel counts although it refuses to report
+/// states.
 fn refusal_in_words(why: &str, totals: &[ThreadTotals]) -> String {
     let mut text = format!("the kernel has recorded no states of threads: {}", shown_name(why.as_bytes()));
     for ThreadTotals { thread, name, ran, ready, blocked } in totals.iter().take(TOTALS) {
@@ -414,7 +419,7 @@ mod tests {
     use crate::time::clocks::TickClock;
     use StateChange::{Ended, Gap, Left, On, Preempted, Started};
 
-    /// Returns the times of thread 7 off the processor: begin, end and reason.
+    /// Returns the periods for which thread 7 was off the processor: begin, end and reason.
     fn off(states: &[(u64, StateChange, u64, u32)]) -> Vec<(u64, u64, Off)> {
         let mut process = ReadingProcess::default();
         for &(now, change, thread, cpu) in states {

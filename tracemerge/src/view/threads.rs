@@ -1,7 +1,7 @@
 //! The threads and the processes of the records that a view takes: which origin belongs to which of them, with
 //! their labels, their clocks, their waits for the tracer and their last signs of life.
 //!
-//! Threads and processes have numbers, in the order in which their first records come. A thread may have several
+//! Threads and processes have indices, in the order in which their first records come. A thread may have several
 //! origins, its files and its ring.
 
 use std::collections::HashMap;
@@ -24,31 +24,32 @@ use crate::view::work_time::{LongestWait, WaitSum, WorkTime};
 /// The nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// The most time, in nanoseconds, that lies between the ticks of one wait and is not in its own time. In files of
-/// earlier tracers it was below one microsecond on an idle machine; later ones measure a wait around its ticks.
+/// The maximum time, in nanoseconds, by which the ticks of a single wait lie further apart than the wait itself took.
+/// In files of earlier tracers it was below one microsecond on an idle machine; later ones measure a wait around its
+/// ticks.
 const WAIT_MEASUREMENT_NS: u64 = 20_000;
 
-/// The numbers of the thread and the process of an origin.
+/// The indices of the thread and the process to which an origin belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadIds {
-    /// The number of the thread.
+    /// The index of the thread.
     pub thread: usize,
-    /// The number of the process.
+    /// The index of the process.
     pub process: usize,
-    /// The number of the process among the names of functions.
+    /// The index of the process among those that the names of functions know.
     pub named: usize,
 }
 
 /// A process.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
-    /// The run, if known.
+    /// The run of the process, if known.
     pub run: Option<Run>,
     /// The executable's file name; empty if the run is not known.
     pub name: String,
-    /// The clock of its threads.
+    /// The clock of the process's threads.
     clock: Arc<TickClock>,
-    /// The last sign of life.
+    /// The ticks of the last sign of life of the process.
     last: Ticks,
     /// The end of the period that is shown, if the user has chosen one.
     until: Option<Ticks>,
@@ -65,9 +66,9 @@ impl Process {
 /// A thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
-    /// The number of its process.
+    /// The index of the thread's process.
     pub process: usize,
-    /// The operating system's id.
+    /// The id that the operating system has given to the thread.
     pub tid: u64,
     /// The label for people, by the name that the thread has now.
     label: Arc<Label>,
@@ -81,7 +82,7 @@ pub(crate) struct Thread {
     pub foreign: Option<Scale>,
     reader: ClockReader,
     work: WorkTime,
-    /// The later labels, if they are known from the beginning, and the number of those that the thread has had.
+    /// The later labels, if they are known from the beginning, and the count of those that the thread has had so far.
     later_labels: Option<(LaterLabels, usize)>,
 }
 
@@ -91,13 +92,13 @@ pub(crate) type LaterLabels = Arc<Vec<(Ticks, Arc<Label>)>>;
 /// A later name of a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct LaterName {
-    /// The number of the boot. Only ticks of one boot can be compared.
+    /// The index of the boot. Only ticks of one boot can be compared.
     pub boot: usize,
     /// The ticks from which on the thread has the name.
     pub ticks: Ticks,
-    /// The number of the origin.
+    /// The index of the thread's origin.
     pub origin: usize,
-    /// The name.
+    /// The name that the thread gets.
     pub name: Vec<u8>,
 }
 
@@ -140,21 +141,21 @@ pub(crate) struct Threads {
     names: SharedNames,
     /// The labels of the threads of all origins, as far as they are known.
     labels: Arc<Vec<Label>>,
-    /// The first labels of threads that were renamed, by the number of the origin.
+    /// The first labels of threads that were renamed, by the index of the origin.
     first_labels: Arc<Vec<Option<Label>>>,
-    /// The later labels of the threads by the number of the origin, if records that rename threads may be left out.
+    /// The later labels of the threads by the index of the origin, if records that rename threads may be left out.
     later_labels: Option<Arc<Vec<LaterLabels>>>,
-    /// The end of the period that is shown of each origin, as far as there is one.
+    /// The end of the period that is shown of each origin, if the user has chosen one.
     untils: Arc<Vec<Option<Ticks>>>,
     /// The times at which threads were off the processor.
     states: Arc<ThreadStates>,
-    /// The numbers of each origin whose records were seen.
+    /// The indices of the thread and the process of each origin whose records were seen.
     of_origin: Vec<Option<ThreadIds>>,
-    /// The number of each thread: by its process, its id, and if it is a log, the name of the log.
+    /// The index of each thread, by the index of its process, its id, and if it is a log, the name of the log.
     by_id: HashMap<(usize, u64, Option<Vec<u8>>), usize>,
-    /// The thread that was given each label when it was renamed.
+    /// The index of the thread that was given each label when it was renamed.
     renamed: HashMap<String, usize>,
-    /// The number of each process, by its number among the names of functions.
+    /// The index of each process, by its index among the processes that the names of functions know.
     of_named: Vec<Option<usize>>,
     threads: Vec<Thread>,
     processes: Vec<Process>,
@@ -205,25 +206,25 @@ impl Threads {
         }
     }
 
-    /// Makes times count by this clock.
+    /// Sets the clock of the times that [`Threads::time`] returns.
     #[must_use]
     pub(crate) fn by(self, scale: TimeScale) -> Threads {
         Threads { scale, ..self }
     }
 
-    /// Makes offsets count from `first`, in nanoseconds of steady time.
+    /// Sets the time from which offsets count, in nanoseconds of steady time.
     pub(crate) fn begin_at(&mut self, first: u64) {
         self.first = first;
     }
 
-    /// Sets the labels that renamed threads have at first, by the number of the origin.
+    /// Sets the labels that renamed threads have at first, by the index of the origin.
     #[must_use]
     pub(crate) fn named_at_first(self, first_labels: Vec<Option<Label>>) -> Threads {
         Threads { first_labels: Arc::new(first_labels), ..self }
     }
 
-    /// Sets the later labels of the threads by the number of the origin, if there are any: records do not rename
-    /// threads then.
+    /// Sets the later labels of the threads by the index of the origin, if they are known from the beginning. Then
+    /// records do not rename threads.
     #[must_use]
     pub(crate) fn named_later(self, later_labels: Option<Arc<Vec<LaterLabels>>>) -> Threads {
         Threads { later_labels, ..self }
@@ -246,8 +247,8 @@ impl Threads {
         threads.into_iter().map(|thread| labels[thread].clone()).collect()
     }
 
-    /// Gives a thread the label that it has at `ticks`, if its later labels are known. Returns whether that is
-    /// another one than before. The ticks of a thread do not go back.
+    /// Gives a thread the label that it has at `ticks`, if its later labels are known. Returns whether the thread had
+    /// another label before. The ticks of a thread do not go back.
     #[inline]
     pub(crate) fn label_at(&mut self, thread: usize, ticks: Ticks) -> bool {
         let of = &mut self.threads[thread];
@@ -260,7 +261,8 @@ impl Threads {
         *had > before
     }
 
-    /// Sets the end of the period that is shown of each origin: nothing is known to have lasted longer.
+    /// Sets the end of the period that is shown of each origin. Calls and spans that have no end are shown until then
+    /// at most.
     #[must_use]
     pub(crate) fn until(self, untils: Vec<Option<Ticks>>) -> Threads {
         Threads { untils: Arc::new(untils), ..self }
@@ -284,19 +286,20 @@ impl Threads {
         &self.names
     }
 
-    /// Returns the threads, by their numbers.
+    /// Returns the threads, by their indices.
     #[must_use]
     pub(crate) fn threads(&self) -> &[Thread] {
         &self.threads
     }
 
-    /// Returns the processes, by their numbers.
+    /// Returns the processes, by their indices.
     #[must_use]
     pub(crate) fn processes(&self) -> &[Process] {
         &self.processes
     }
 
-    /// Returns the numbers of the thread and the process of an origin. Assigns them if the origin is new.
+    /// Returns the indices of the thread and the process to which the origin with the index `number` belongs. Assigns
+    /// them if the origin is new.
     #[inline]
     pub(crate) fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
         if let Some(Some(ids)) = self.of_origin.get(number) {
@@ -307,7 +310,8 @@ impl Threads {
         self.meet(number, origin)
     }
 
-    /// Assigns the numbers of an origin, or takes its clock, which is read again while traces are followed.
+    /// Assigns indices to the thread and the process of an origin, or takes its clock, which is read again while
+    /// traces are followed.
     #[cold]
     fn meet(&mut self, number: usize, origin: &Origin) -> ThreadIds {
         let clock = origin.clock.clone();
@@ -374,8 +378,8 @@ impl Threads {
         thread.known_name = run.and_then(|run| label_of_name(&origin.name, origin.tid, run));
     }
 
-    /// Returns the time at ticks of a thread, in nanoseconds since 1970. Durations are differences of steady times,
-    /// without the [waits](Threads::work) between them.
+    /// Returns the time at which a thread had these `ticks`, in nanoseconds since 1970. Durations are differences of
+    /// steady times, without the [waits](Threads::work) between them.
     #[inline]
     pub(crate) fn time(&mut self, thread: usize, ticks: Ticks) -> u64 {
         self.threads[thread].reader.at(ticks)
@@ -388,8 +392,8 @@ impl Threads {
         &self.threads[thread].work
     }
 
-    /// Takes what a `#` line of a thread says about its name and about times. Its ticks are signs of life of the process: those of a look
-    /// at the clocks, and those at which the process was seen last, are later than its last record.
+    /// Takes a new name, waits and signs of life of the process from a `#` line of a thread. The ticks at which the
+    /// clocks were read, or at which the process was seen last, may be later than the process's last record.
     pub(crate) fn take_meta(&mut self, ids: ThreadIds, meta: &Meta) {
         match meta {
             Meta::Clock { ticks, .. } | Meta::End(End { seen: Some(ticks), .. }) => {
@@ -437,7 +441,7 @@ impl Threads {
         self.waits.add_wait(LongestWait { ns, begin: wait.begin, thread });
     }
 
-    /// Returns the sum of all waits.
+    /// Returns the sum of the waits of all threads for the tracer.
     #[must_use]
     pub(crate) fn waits(&self) -> &WaitSum {
         &self.waits
@@ -478,8 +482,8 @@ impl Threads {
         *last = (*last).max(ticks);
     }
 
-    /// Returns the ticks of the last sign of life of a process. What has no end record has lasted until then, as
-    /// far as is known.
+    /// Returns the ticks of the last sign of life of a process. Calls and spans without an end record have lasted
+    /// until then, as far as is known.
     #[must_use]
     pub(crate) fn last(&self, process: usize) -> Ticks {
         let Process { last, until, .. } = &self.processes[process];

@@ -1,5 +1,5 @@
-//! The records that a pattern does not select, for a user whose pattern selects none: their number, the texts that most
-//! of them have, and whether the pattern selects some if it is read otherwise.
+//! The records that a pattern does not select, for a user whose pattern selects none: their count, the texts that
+//! most of them have, and whether the pattern selects some if it is read otherwise.
 
 use regex::bytes::Regex;
 use trace_format::line::Kind;
@@ -24,8 +24,9 @@ const SHOWN_CHARS: usize = 60;
 /// The most shapes of records that are listed.
 const LISTED_SHAPES: usize = 3;
 
-/// Returns what there is for a `selection` with a pattern that has selected none of the planned records: text that goes
-/// on a sentence. Returns nothing if there is no pattern, or if the rest of the selection leaves out all records.
+/// Returns a text that continues a sentence: which records there are, although the pattern of `selection` has
+/// selected none of the planned ones. Returns `None` if there is no pattern, or if the rest of the selection leaves
+/// out all records.
 #[must_use]
 pub(crate) fn unmatched_in_words(
     inputs: &mut Inputs,
@@ -49,20 +50,20 @@ pub(crate) fn unmatched_in_words(
     Some(String::from_utf8_lossy(&text).into_owned()).filter(|text| !text.is_empty())
 }
 
-/// Another reading of the user's pattern.
+/// Another reading of the user's pattern, such as one that ignores case.
 struct Reading {
     pattern: Regex,
-    /// The number of records that it selects.
+    /// The number of records that the reading selects.
     selected: u64,
 }
 
-/// The format whose output is the sentence.
+/// The format whose output is the text that [`unmatched_in_words`] returns.
 struct Unmatched {
     readings: Vec<Reading>,
     /// Whether the user wants the records that do not match.
     invert: bool,
     shapes: Shapes,
-    /// The number of records of each shape.
+    /// The number of records of each shape, by the id of the shape.
     counts: Vec<u64>,
     records: u64,
     /// The number of calls whose functions have no names in the records.

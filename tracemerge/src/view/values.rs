@@ -75,9 +75,9 @@ pub(crate) enum Value<'a> {
 /// A captured value of a site: its name and its type.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    /// The name. If the value has none, or another value has the same name, the number of the value, from 0.
+    /// The name of the value. If the value has none, or another value has the same name, the index of the value.
     pub name: String,
-    /// The type.
+    /// The type of the value.
     pub of: Type,
     /// The renderer of the value's text, if the value cannot be read from the bytes.
     plan: Option<SitePlan>,
@@ -131,7 +131,7 @@ impl Fields {
         Fields { fields, bytes_of_numbers }
     }
 
-    /// Returns the names and types, in order.
+    /// Returns the names and types of the values, in order.
     #[must_use]
     pub(crate) fn fields(&self) -> &[Field] {
         &self.fields

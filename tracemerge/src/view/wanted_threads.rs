@@ -15,9 +15,9 @@ pub(crate) struct NamedThread<'a> {
     pub pid: Option<u32>,
     /// The id of the thread.
     pub tid: u64,
-    /// The names of the thread, as the system has had them.
+    /// The names that the thread has had, in the operating system and in views.
     pub names: &'a [Vec<u8>],
-    /// The label of the thread, as views show it.
+    /// The label that views show for the thread.
     pub label: &'a Label,
 }
 
@@ -52,7 +52,7 @@ impl View {
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadSelector {
     text: String,
-    /// The id, if the text is one.
+    /// The thread's id, if the text is a number.
     id: Option<u64>,
     /// The pattern for names, or the reason why the text is none.
     pattern: Result<GlobMatcher, String>,
@@ -70,13 +70,13 @@ impl FromStr for ThreadSelector {
 }
 
 impl ThreadSelector {
-    /// Returns the id, if the text is one.
+    /// Returns the thread's id, if the text is a number.
     #[must_use]
     pub(crate) fn id(&self) -> Option<u64> {
         self.id
     }
 
-    /// Returns the reason why the text can only be a label.
+    /// Returns the reason why the text is no pattern, and can only be a label; `None` if it is a pattern.
     #[must_use]
     pub(crate) fn no_pattern(&self) -> Option<&str> {
         self.pattern.as_ref().err().map(String::as_str)
@@ -86,7 +86,7 @@ impl ThreadSelector {
         self.text == thread.label.full()
     }
 
-    /// Returns whether a thread is wanted if the text is not a label of any thread.
+    /// Returns whether the text selects a thread, provided that it is not the label of any thread.
     fn is(&self, thread: &NamedThread<'_>) -> bool {
         if self.id.is_some() {
             return self.id == Some(thread.tid);

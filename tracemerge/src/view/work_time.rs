@@ -11,44 +11,45 @@ use trace_format::line::Ticks;
 
 use crate::view::thread_states::{OffSum, OffTimes};
 
-/// The waits of a thread for the tracer, and its times off the processor, by times in nanoseconds.
+/// The waits of a thread for the tracer, and its periods off the processor. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkTime {
     /// The waits, which ascend and do not overlap.
     waits: Vec<StandStill>,
-    /// The times off the processor; `None` if the trace has none of this thread.
+    /// The periods off the processor; `None` if the trace has no states of this thread.
     off: Option<Arc<OffTimes>>,
 }
 
-/// A wait.
+/// A wait of a thread for the tracer.
 #[derive(Clone, Copy, Debug)]
 struct StandStill {
     begin: u64,
     end: u64,
-    /// The time of all waits before this one.
+    /// The sum of the times of all earlier waits of the thread.
     before: u64,
-    /// The part of that time that the thread was off the processor.
+    /// The part of `before` for which the thread was off the processor.
     off_before: OffSum,
 }
 
 impl WorkTime {
-    /// No waits.
+    /// The work time of a thread that never waits for the tracer.
     pub(crate) const WITHOUT_WAITS: WorkTime = WorkTime { waits: Vec::new(), off: None };
 
-    /// No waits yet, with the times off the processor.
+    /// Makes the work time of a thread without waits yet; `off` has its periods off the processor.
     #[must_use]
     pub(crate) fn with_states(off: Option<Arc<OffTimes>>) -> WorkTime {
         WorkTime { off, ..WorkTime::default() }
     }
 
-    /// Returns the times off the processor; `None` if the trace has none of this thread.
+    /// Returns the periods for which the thread was off the processor; `None` if the trace has no states of this
+    /// thread.
     #[must_use]
     pub(crate) fn off(&self) -> Option<&Arc<OffTimes>> {
         self.off.as_ref()
     }
 
-    /// Returns how long the thread was off the processor between two times, without the waits in it; `None` if the
-    /// trace has no states of this thread.
+    /// Returns how long the thread was off the processor between two times, without its waits for the tracer; `None`
+    /// if the trace has no states of this thread.
     #[must_use]
     pub(crate) fn off_between(&self, from: u64, until: u64) -> Option<OffSum> {
         let off = self.off.as_ref()?.between(from, until);
@@ -73,7 +74,8 @@ impl WorkTime {
         self.waits.get(begun.checked_sub(1)?)
     }
 
-    /// Adds a wait. Returns how much longer than before the thread has waited.
+    /// Adds a wait. Returns the time by which the sum of the waits grows: the part before the end of an earlier wait
+    /// does not count.
     pub(crate) fn wait(&mut self, begin: u64, end: u64) -> u64 {
         let (last, before) = self.waits.last().map_or((0, 0), |last| (last.end, last.total()));
         let begin = begin.max(last);
@@ -91,7 +93,7 @@ impl WorkTime {
         self.waits.last().map(|wait| (wait.begin, wait.end))
     }
 
-    /// Returns the time between two times without the waits in it.
+    /// Returns the time that has passed between `from` and `until`, without the thread's waits for the tracer.
     #[inline]
     #[must_use]
     pub(crate) fn between(&self, from: u64, until: u64) -> u64 {
@@ -102,7 +104,7 @@ impl WorkTime {
         }
     }
 
-    /// Returns the time of the waits between two times.
+    /// Returns the time for which the thread waited for the tracer between `from` and `until`.
     #[must_use]
     pub(crate) fn waits_between(&self, from: u64, until: u64) -> u64 {
         until.saturating_sub(from) - self.between(from, until)
@@ -113,7 +115,7 @@ impl WorkTime {
         self.waited_until(until) - self.waited_until(from)
     }
 
-    /// Returns the time of all waits before a time.
+    /// Returns the sum of the waits for the tracer before a time.
     fn waited_until(&self, time: u64) -> u64 {
         self.last_begun(time).map_or(0, |last| last.before + (time.min(last.end) - last.begin))
     }
@@ -145,12 +147,12 @@ pub(crate) struct LongestWait {
     pub ns: u64,
     /// The ticks when the wait began.
     pub begin: Ticks,
-    /// The number of the thread.
+    /// The index of the thread that waited.
     pub thread: usize,
 }
 
 impl WaitSum {
-    /// Adds a wait of a thread that began at these ticks.
+    /// Adds one wait of a thread.
     pub(crate) fn add_wait(&mut self, wait: LongestWait) {
         self.add(&WaitSum { waits: 1, ns: wait.ns, longest: Some(wait), without_place: 0 });
     }
@@ -195,12 +197,12 @@ mod tests {
         }
     }
 
-    /// A step of a thread: the time that has passed before it.
+    /// A step of a thread, with the time that has passed before it.
     #[derive(Clone, Debug)]
     enum Step {
         Enter(usize),
         Leave(usize),
-        /// The line of a wait, which began at this time and took so long: before the line, or after it.
+        /// A `# wait` line, whose wait began at this time and took so long: before the line, or after it.
         Wait(usize, usize),
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct Delivery<'a, 'v> {
     pub inputs: &'a mut Inputs,
     /// The plan of the wanted bytes of the traces.
     pub plan: &'a mut Plan<'v>,
-    /// The selection of the records in these bytes.
+    /// The selection of the records in the wanted bytes.
     pub selection: &'a Selection,
     /// A function that makes the format again for each attempt.
     pub format: &'a dyn Fn() -> Box<dyn Export>,
@@ -132,7 +132,7 @@ impl Delivery<'_, '_> {
     /// Merges the wanted lines into `out`, which is not begun again, and reports the findings to the user.
     ///
     /// # Errors
-    /// Returns an error if files are out of order, or change while they are read; or if `out` does.
+    /// Returns an error if files are out of order, or change while they are read, or if writing to `out` fails.
     #[cfg(feature = "parquet")]
     pub(crate) fn write_once(self, out: &mut dyn Write, messages: &mut Messages) -> Result<(), Stop> {
         let (_, findings, omissions) = self.attempt(out)?;
@@ -212,9 +212,9 @@ impl Delivery<'_, '_> {
         Some(findings)
     }
 
-    /// Merges each boot into batches, whose records contain the `wanted` details, if any. `make` makes a
-    /// batch from the number of the boot's first source and the boot's sources. Returns the findings of each
-    /// boot.
+    /// Merges each boot into batches, whose records contain the `wanted` details, if any. `make` makes a batch from
+    /// the index of the boot's first source among all sources, and from the boot's sources. Returns the findings of
+    /// each boot.
     fn merge<'s, B: Batch>(
         &'s self,
         wanted: Option<&RecordNeeds>,

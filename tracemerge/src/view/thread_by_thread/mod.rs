@@ -27,7 +27,8 @@ use crate::view::lines_to_records::{RecordSink, each_record};
 use crate::view::plan::Plan;
 use crate::view::threads::ThreadIds;
 
-/// The number of shares for each processor, so that a processor that finishes early takes more of them.
+/// The number of shares of the threads for each processor, so that a processor that finishes early takes more of
+/// them.
 const SHARES: usize = 4;
 /// The maximum number of batches that the decoding thread may be ahead of the counting thread.
 const AHEAD: usize = 4;
@@ -37,11 +38,11 @@ const BATCH: usize = if cfg!(test) { 200 } else { 1 << 20 };
 /// A planned source, with its process and its thread.
 #[derive(Clone, Copy)]
 struct ThreadSource<'a> {
-    /// The number of the source among all, and among those of its boot.
+    /// The index of the source among all sources; `source` is its index among those of its boot.
     origin: usize,
     source: usize,
     ids: ThreadIds,
-    /// The ticks of the first and the last line.
+    /// The ticks of the first and the last line of the source.
     ends: (u64, u64),
     from: &'a Source,
     size: usize,
@@ -165,7 +166,7 @@ fn shares<'a>(sources: &[ThreadSource<'a>]) -> Option<Vec<Vec<ThreadSource<'a>>>
 struct Part<'a> {
     origins: &'a [Origin],
     counts: CallCounts,
-    /// The findings in each source, by the number of the source among all sources.
+    /// The findings in each source, by the index of the source among all sources.
     findings: Vec<(usize, Findings)>,
 }
 
@@ -227,9 +228,9 @@ impl Part<'_> {
 /// An iteration over the records of a source in batches.
 struct Batches<'a> {
     source: &'a ThreadSource<'a>,
-    /// The remaining text.
+    /// The text that was not read yet.
     text: &'a [u8],
-    /// The remaining periods, if the source is not a text.
+    /// The periods that were not read yet, if the source is not text.
     slices: Slicer<'a>,
     /// Whether the records so far are undamaged and in order.
     is_sound: bool,

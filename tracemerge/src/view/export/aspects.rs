@@ -36,16 +36,16 @@ pub(crate) enum Aspect {
     CallSites,
 }
 
-/// The numbers of calls with additional details.
+/// The counts of calls with additional details.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CallDetailCounts {
-    /// Calls of spans.
+    /// The count of calls that belong to a span.
     spans: u64,
-    /// Leave records that ended a span.
+    /// The count of leave records that ended a span.
     ends: u64,
-    /// Leave records that were written because a panic unwinds the stack.
+    /// The count of leave records that were written because a panic unwinds the stack.
     unwinding: u64,
-    /// Calls with a known call site.
+    /// The count of calls with a known call site.
     call_sites: u64,
 }
 
@@ -88,7 +88,7 @@ impl Aspect {
     }
 }
 
-/// Returns a sentence for each aspect whose number is not 0.
+/// Returns a sentence for each aspect whose count is not 0.
 pub(crate) fn omissions(numbers: impl IntoIterator<Item = (u64, Aspect)>) -> Vec<String> {
     sentences(numbers.into_iter().map(|(number, aspect)| {
         let (noun, rest) = aspect.words();
@@ -97,7 +97,7 @@ pub(crate) fn omissions(numbers: impl IntoIterator<Item = (u64, Aspect)>) -> Vec
 }
 
 impl Inventory {
-    /// Returns a sentence for each of the `aspects` that occurred in the events, with its number.
+    /// Returns a sentence for each of the `aspects` that occurred in the events, with its count.
     #[must_use]
     pub(crate) fn without(&self, aspects: &[Aspect]) -> Vec<String> {
         omissions(aspects.iter().map(|aspect| (self.number_with(*aspect), *aspect)))

@@ -23,7 +23,7 @@ const STEP: usize = 2;
 /// The number of open calls that are shown by indentation. A deeper line begins with its depth as a number.
 const MOST_INDENTED: usize = 40;
 
-/// The open calls of all threads.
+/// The lines of calls, with the open calls of all threads, from which they are made.
 #[derive(Debug)]
 pub(crate) struct CallLines {
     names: SharedNames,
@@ -43,12 +43,12 @@ struct ThreadCalls {
     just_entered: Option<Ticks>,
 }
 
-/// The depth of a record, and its lines if it is one of calls.
+/// The depth of a record, and its lines if it is the record of a call or of a call stack.
 #[derive(Debug)]
 pub(crate) struct OfCalls {
     /// The number of open calls around the record.
     pub depth: usize,
-    /// The lines of a call or a call stack; `None` if the record is another one.
+    /// The lines of a call or a call stack; `None` if the record is of another kind.
     pub lines: Option<Vec<String>>,
 }
 
@@ -61,7 +61,7 @@ impl CallLines {
         CallLines { call_info, names, threads, of_thread, entered_spans: SpanThreads::default(), stacks }
     }
 
-    /// Returns the call stacks.
+    /// Returns the part that makes the lines of call stacks.
     #[must_use]
     pub(crate) fn stacks(&self) -> &StackLines {
         &self.stacks
@@ -78,7 +78,7 @@ impl CallLines {
         self.threads.learn(number, origin, label);
     }
 
-    /// Takes the next record.
+    /// Takes the next record. Returns its depth, and its lines if it is the record of a call or of a call stack.
     pub(crate) fn take(&mut self, origin: &Origin, record: &RecordText<'_>) -> OfCalls {
         let ids = self.threads.ids(record.origin, origin);
         let ThreadIds { thread, named, .. } = ids;
@@ -201,8 +201,8 @@ pub(crate) struct StackLines {
 }
 
 impl StackLines {
-    /// Makes the lines of call stacks. `is_full` says whether all their functions are shown, also those
-    /// around the user's; if not, at most those of `depth` are.
+    /// Makes the lines of call stacks. `is_full` says whether all their functions are shown, also those around the
+    /// user's. If it is not set, at most as many functions as usual are shown, unless `depth` is [`Depth::All`].
     #[must_use]
     pub(crate) fn new(is_full: bool, depth: Depth) -> StackLines {
         let most = if is_full || depth == Depth::All { usize::MAX } else { Depth::Usual.most() };
@@ -262,7 +262,7 @@ fn add_place(function: &Function, line: &mut String) {
     }
 }
 
-/// Returns the text before a line inside `depth` open calls.
+/// Returns the indentation of a line inside `depth` open calls.
 #[must_use]
 pub(crate) fn indentation(depth: usize) -> String {
     let spaces = " ".repeat(depth.min(MOST_INDENTED) * STEP);

@@ -1,12 +1,12 @@
 //! The JSON of Chrome's `about:tracing` (Trace Event Format): an object with an array of events, one event in
 //! each line.
 //!
-//! Calls are `B` and `E`, messages and `#` lines are `i`, and stalls are `X` on a thread of their own,
-//! because they overlap calls. Spans are asynchronous events `b` and `e` (nestable, with an id and the category
-//! `span`): one from a span's beginning to its end, and inside it one for each time that the span was busy. Flows are
-//! `s`, `t` and `f` after the events that they join. Times are microseconds with three decimals since the first event; `otherData` has the time of the first event.
-//! Readers sort an `E` before a `B` of the same time, which would end another call. So no two of them in a
-//! thread have the same time: the later one is delayed by a nanosecond.
+//! Calls are `B` and `E`, messages and `#` lines are `i`, and stalls are `X` on a thread of their own, because they
+//! overlap calls. Spans are asynchronous events `b` and `e` (nestable, with an id and the category `span`): one from
+//! a span's beginning to its end, and inside it one for each time that the span was busy. Flows are `s`, `t` and `f`
+//! after the events that they join. Times are microseconds with three decimals since the first event; `otherData` has
+//! the time of the first event. Readers sort an `E` before a `B` of the same time, which would end another call. So
+//! no two of them in a thread have the same time: the later one is delayed by a nanosecond.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -31,14 +31,13 @@ use crate::view::values::Value;
 
 /// The number of events above which some viewers fail.
 const MAX_VIEWER_EVENTS: u64 = 100_000;
-/// A number that is added to the number of a thread, from 1, to give the thread id of its stalls: greater
-/// than any thread id of Linux, and with fewer than 32 bits, because readers keep only 32.
+/// The number that is added to a thread's index plus 1 to give the thread id of its stalls: greater than any thread
+/// id of Linux, and with fewer than 32 bits, because readers keep only 32.
 const STALLS: u64 = 1 << 30;
-/// A number that gives in the same way the thread id of the times off the processor.
+/// The number that is added to a thread's index plus 1 to give the thread id of its periods off the processor.
 const STATES: u64 = 1 << 29;
 
-/// The format of Chrome's tracing.
-/// The description of the format.
+/// The description of the format for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "chrome",
     about: "A timeline as JSON, for tools that read Chrome's traces",
@@ -51,6 +50,7 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: Some(export_events::<ChromeFormat>),
 };
 
+/// The format of Chrome's tracing.
 #[derive(Debug, Default)]
 pub(crate) struct ChromeFormat {
     pids: Pids,
@@ -66,7 +66,7 @@ pub(crate) struct ChromeFormat {
     stalled_until: Vec<Option<u64>>,
     /// Whether the track of each thread's times off the processor has its name.
     has_states: Vec<bool>,
-    /// The flows that have begun and not ended, and the state from which others begin.
+    /// The ids of the flows that have begun and not ended. `of_messages` finds the flows of messages.
     flows: HashSet<u64>,
     of_messages: Flows,
 }
@@ -255,7 +255,7 @@ impl ChromeFormat {
         out.push(b'}');
     }
 
-    /// Writes an event of the span with this number, on a track that no thread has.
+    /// Writes an event of a span, which has the number `span` among all spans, on a track that no thread has.
     fn put_of_span(
         &mut self,
         (thread, span): (usize, u64),

@@ -29,11 +29,11 @@ use crate::view::function_names::{CallInfo, FunctionId};
 use crate::view::threads::TimeScale;
 use crate::view::values::{Type, Value};
 
-/// The number of bytes of events above which a packet ends. Each thread has one packet.
+/// The number of bytes of events above which a packet ends. Each thread has one packet that is not yet written.
 const MAX_PACKET_BYTES: usize = 32 << 10;
 /// The number of bytes before the fields of an event.
 const EVENT_START: usize = 12;
-/// The number at the beginning of each packet.
+/// The magic number at the beginning of each packet.
 const MAGIC: u32 = 0xc1fc_1fc1;
 /// The byte range of those numbers in the head of a packet that differ from packet to packet, each of 64
 /// bits: the ticks of the first and the last event, the bits of the content and of the packet, and the number
@@ -51,7 +51,7 @@ enum Class {
     Message,
     /// Call stacks.
     Stack,
-    /// Enter and leave records; the flag says whether they belong to spans.
+    /// Enter records; the flag says whether they belong to spans, as that of `Leave` does.
     Enter(bool),
     Leave(bool),
     Stall,
@@ -63,21 +63,20 @@ enum Class {
 /// The packet of a thread that is not yet written.
 #[derive(Debug, Default)]
 struct Stream {
-    /// The number of the clock.
+    /// The index of the thread's clock.
     clock: usize,
     /// The bytes: the head and the events; empty before the first event of the thread.
     packet: Vec<u8>,
     /// The length of the head, whose [numbers](NUMBERS) are filled in when the packet is written.
     head: usize,
-    /// The ticks of the first and the last event.
+    /// The ticks of the first event of the packet; `end` has those of the last one.
     begin: u64,
     end: u64,
-    /// The number of events that were lost so far.
+    /// The number of events of the thread that were lost so far.
     discarded: u64,
 }
 
-/// The format of the Common Trace Format.
-/// The description of the format.
+/// The description of the format for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "ctf",
     about: "A directory in the Common Trace Format 1.8, for babeltrace2",
@@ -90,24 +89,26 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: Some(export_events::<CtfFormat>),
 };
 
+/// The Common Trace Format.
 #[derive(Debug, Default)]
 pub(crate) struct CtfFormat {
     streams: Vec<Stream>,
     /// The clocks, with the ticks of their first and last event.
     clocks: Vec<(Arc<TickClock>, u64, u64)>,
     classes: FastMap<Class, u32>,
-    /// The classes by number.
+    /// The classes, by their ids.
     known: Vec<Class>,
-    /// The numbers of the most frequent classes: values by their site, and calls.
+    /// The ids of the most frequent classes: those of messages with values, by the index of the site. `of_calls` has
+    /// those of calls.
     of_sites: Vec<Option<u32>>,
     of_calls: [Option<u32>; 4],
     pids: Pids,
-    /// The number of texts with a NUL, and the number of records whose ticks go back.
+    /// The number of texts with a NUL; `back` is the number of records whose ticks go back.
     nul: u64,
     back: u64,
 }
 
-/// Returns a quoted string for the description. Escapes the characters that would end the string or are not
+/// Returns `text` as a quoted string for `metadata`. Escapes the characters that would end the string or are not
 /// text.
 fn quoted(text: &str) -> String {
     let mut plain = Vec::new();
@@ -116,13 +117,13 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Returns the name of a field: letters, digits and `_`, after a leading `_` that readers remove.
+/// Returns the name of a field in `metadata`: letters, digits and `_`, after a leading `_` that readers remove.
 fn field_name(name: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
     format!("_{}", name.chars().map(plain).collect::<String>())
 }
 
-/// Returns the type of a value in the description.
+/// Returns the name of a value's type in `metadata`.
 fn type_of(of: Type) -> &'static str {
     match of {
         Type::Signed(8) => "int8_t",
@@ -187,7 +188,7 @@ fn put_text(text: &str, nul: &mut u64, out: &mut Vec<u8>) {
     out.push(0);
 }
 
-/// Appends the first bytes of a number to an event.
+/// Appends the lowest `size` bytes of a number to an event, the lowest byte first.
 #[inline]
 fn put_first_bytes(number: u64, size: usize, out: &mut Vec<u8>) {
     // Storing all bytes and truncating is faster than copying a variable number of bytes.
@@ -215,7 +216,7 @@ fn put_value(of: Type, value: &Value<'_>, nul: &mut u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the number of a function in an event; 0 means no function.
+/// Returns the number by which an event refers to a function, as bytes; 0 means no function.
 fn number_of(function: Option<FunctionId>) -> [u8; 4] {
     function.map_or(0, |function| function + 1).to_le_bytes()
 }
@@ -275,7 +276,7 @@ impl CtfFormat {
         self.streams[thread] = Stream { clock, packet, head, begin: ticks, end: ticks, discarded: 0 };
     }
 
-    /// Returns the number of a class. Assigns a number to a new class.
+    /// Returns the id of a class. Assigns an id to a new class.
     #[inline]
     fn number_of_class(&mut self, class: &Class) -> u32 {
         let known = match class {
@@ -310,7 +311,7 @@ impl CtfFormat {
         number
     }
 
-    /// Writes the packet of a thread.
+    /// Writes the packet of a thread, if it has one, and begins an empty one with the same head.
     fn end_packet(&mut self, thread: usize, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.get_mut(thread).filter(|stream| !stream.packet.is_empty()) else {
             return;
@@ -422,7 +423,8 @@ impl CtfFormat {
         self.nul += nul;
     }
 
-    /// Returns the description of a clock. The clock agrees with steady time at its first and its last event.
+    /// Returns the description of a clock in `metadata`. The described clock agrees with steady time at its first and
+    /// its last event.
     fn clock(number: usize, clock: &TickClock, first: u64, last: u64) -> String {
         const SECOND: i128 = 1_000_000_000;
         let time = |ticks: u64| i128::from(clock.steady(Ticks(ticks)));
@@ -444,8 +446,8 @@ impl CtfFormat {
         )
     }
 
-    /// Returns the parts of the description of a class besides its number: its name; its place and level; and
-    /// its fields.
+    /// Returns the parts of the description of a class in `metadata` besides its id: its name; its place and level;
+    /// and its fields.
     fn class(class: &Class, inventory: &Inventory) -> (String, String, String) {
         let named = |name: &str, fields: &str| (quoted(name), String::new(), fields.to_owned());
         let of_site = |known: &TypedSite, fields: String| {
@@ -504,7 +506,7 @@ impl CtfFormat {
         renamed
     }
 
-    /// Returns the description of all types of events.
+    /// Returns the contents of `metadata`, the description of all types of events.
     fn metadata(&self, inventory: &Inventory) -> String {
         let mut text = TYPES.to_owned();
         text.push_str("enum function : uint32_t {\n    \"not known\" = 0");

@@ -1,5 +1,5 @@
-//! Records as events for the formats of other programs. Events have their threads and processes by number,
-//! times, sites with typed values, and functions with matched enter and leave records.
+//! Records as events for the formats of other programs. Events refer to their threads and processes by index, and
+//! have times, sites with typed values, and functions with matched enter and leave records.
 //!
 //! A format implements [`EventFormat`], and [`EventExport`] adapts it to [`Export`]. Calls are matched as in
 //! `report`, so all formats agree with it.
@@ -41,8 +41,9 @@ pub(crate) trait EventFormat: Send + Sync {
     /// Appends an event, which must be the next one in the order of the merge.
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>);
 
-    /// Appends a time at which a thread was off the processor; `until` is its end. Comes before the next event of the
-    /// thread, if the format [takes states](crate::view::export::format::OutputFormat::takes_states).
+    /// Appends a period for which a thread was off the processor; `until` is the end of the period. Called before the
+    /// next event of the thread, if the format [takes
+    /// states](crate::view::export::format::OutputFormat::takes_states).
     fn off(
         &mut self,
         _thread: usize,
@@ -53,14 +54,14 @@ pub(crate) trait EventFormat: Send + Sync {
     ) {
     }
 
-    /// Returns the empty model of spans, if the format takes spans: then the inventory has it, `span` gets their
-    /// changes, and messages about spans have their text.
+    /// Returns an empty model of spans, if the format takes spans. Then the inventory has this model,
+    /// [`EventFormat::span`] gets the changes of spans, and messages about spans have their text.
     fn spans(&self) -> Option<KnownSpans> {
         None
     }
 
-    /// Appends a change of a span of these, at a time and by a thread. Comes before the event of an enter record, and after any
-    /// other one.
+    /// Appends a change of a span, which a thread has made at a time. Called before the event if an enter record
+    /// makes the change, otherwise after the event.
     fn span(
         &mut self,
         _of: (&KnownSpans, &Span),
@@ -82,16 +83,16 @@ pub(crate) trait EventFormat: Send + Sync {
         false
     }
 
-    /// Returns the clock of the times of events; `None` if the format does not take them, and they are 0. Ticks are
-    /// always present.
+    /// Returns the clock of the times of events; `None` if the format takes no times, so that all times are 0. Ticks
+    /// are always present.
     fn clock(&self) -> Option<TimeScale> {
         Some(TimeScale::Steady)
     }
 
-    /// Returns whether the format shows nested calls. If so, it gets calls that are nested too deeply as one
-    /// call with their number in its name, when the outermost of them ends: an enter event, followed by the
-    /// event that ends it. The time of this enter event may be before the previous event, if the thread has
-    /// recorded messages in between.
+    /// Returns whether the format shows nested calls. If so, it gets calls that are nested too deeply as one call
+    /// with their count in its name, when the outermost of them ends: an enter event, followed by the event that ends
+    /// it. The time of this enter event may be before the previous event, if the thread has recorded messages in
+    /// between.
     fn nests_calls(&self) -> bool {
         false
     }
@@ -99,28 +100,28 @@ pub(crate) trait EventFormat: Send + Sync {
     /// Ends the output, after the last event.
     fn finish(&mut self, _inventory: &Inventory, _out: &mut Vec<u8>) {}
 
-    /// Checks that the output is of use. Called after its end.
+    /// Checks that other programs can read the output. Called after the output has ended.
     ///
     /// # Errors
-    /// Returns an error if nothing could read an output of this size. Nothing was written of it then.
+    /// Returns an error if nothing could read an output of this size. Then nothing was written of the output.
     fn check_size(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Returns a sentence for each type of information that the output omits, with its number.
+    /// Returns a sentence for each type of information that the output omits, with its count.
     fn omissions(&self, inventory: &Inventory) -> Vec<String>;
 }
 
 /// An event of a thread.
 #[derive(Debug)]
 pub(crate) struct Event<'a> {
-    /// The number of the thread in the inventory.
+    /// The index of the thread in the inventory.
     pub thread: usize,
-    /// The ticks.
+    /// The ticks at which the event happened.
     pub ticks: Ticks,
     /// The time by the clock of the format, in nanoseconds since 1970.
     pub time: u64,
-    /// The content.
+    /// The content of the event.
     pub what: EventContent<'a>,
 }
 
@@ -140,7 +141,7 @@ pub(crate) enum LockContent {
 pub(crate) enum EventContent<'a> {
     /// A message.
     Message {
-        /// The number of its site in the inventory, if known.
+        /// The index of the message's site in the inventory, if known.
         site: Option<usize>,
         /// The unescaped text; bytes that are not UTF-8 are escaped as in the trace. Empty if the format does
         /// not need the text.
@@ -150,7 +151,7 @@ pub(crate) enum EventContent<'a> {
         /// The bytes of the values, which replace the values if the format accepts them and all are
         /// [numbers](Fields::bytes_of_numbers).
         bytes: Option<&'a [u8]>,
-        /// Whether it is a lock record. The text of any other message may look like one.
+        /// Whether the message is a lock record. The text of any other message may look like one.
         lock: LockContent,
     },
     /// An enter record.
@@ -176,9 +177,9 @@ pub(crate) enum EventContent<'a> {
 /// A call that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedCall {
-    /// The number of the function in the inventory.
+    /// The id of the function in the inventory.
     pub function: FunctionId,
-    /// The time at which it was entered, in nanoseconds of steady time.
+    /// The time at which the call was entered, in nanoseconds of steady time.
     #[cfg_attr(
         not(any(feature = "html", feature = "parquet")),
         expect(dead_code, reason = "only pages and data sets look for the call by it")
@@ -186,19 +187,19 @@ pub(crate) struct EndedCall {
     pub entered: u64,
     /// Whether the call has a leave record.
     pub has_leave_record: bool,
-    /// Whether it is a call that outlives one around it: in formats that nest calls, its slice ends with that
-    /// call, and an enter event begins the rest of it.
+    /// Whether the call outlives a call around it: in formats that nest calls, its slice ends with that other call,
+    /// and an enter event begins the rest of it.
     pub goes_on: bool,
 }
 
 /// A function, with unescaped texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NamedFunction {
-    /// The name; the address if there is no name; empty if neither is known.
+    /// The name of the function; its address if there is no name; empty if neither is known.
     pub name: String,
-    /// The source file; empty if it is not known.
+    /// The source file of the function; empty if it is not known.
     pub file: String,
-    /// The line.
+    /// The line in the source file, if known.
     pub line: Option<u32>,
 }
 
@@ -228,9 +229,9 @@ impl TypedSite {
 pub(crate) struct Inventory {
     /// The threads and processes.
     pub registry: Threads,
-    /// The functions, by their numbers.
+    /// The functions, by their ids.
     pub functions: Vec<NamedFunction>,
-    /// The sites, by their numbers.
+    /// The sites, by their indices; `None` if no message of the site was seen.
     pub sites: Vec<Option<TypedSite>>,
     /// The spans, if the format takes them.
     pub spans: Option<KnownSpans>,
@@ -248,9 +249,9 @@ pub(crate) struct Inventory {
     pub folded: u64,
     /// The maximum number of nested calls that are shown.
     pub depth: usize,
-    /// The numbers of calls with additional details.
+    /// The counts of calls with additional details.
     pub calls: CallDetailCounts,
-    /// The numbers of lines of unknown kinds.
+    /// The counts of lines of unknown kinds.
     pub other_kinds: OtherKinds,
 }
 
@@ -274,31 +275,31 @@ impl Inventory {
         }
     }
 
-    /// Returns the threads, by their numbers.
+    /// Returns the threads, by their indices.
     #[must_use]
     pub(crate) fn threads(&self) -> &[Thread] {
         self.registry.threads()
     }
 
-    /// Returns the processes, by their numbers.
+    /// Returns the processes, by their indices.
     #[must_use]
     pub(crate) fn processes(&self) -> &[Process] {
         self.registry.processes()
     }
 
-    /// Returns the site with a number.
+    /// Returns the site with the index `number`.
     #[must_use]
     pub(crate) fn site(&self, number: Option<usize>) -> Option<&TypedSite> {
         self.sites.get(number?)?.as_ref()
     }
 
-    /// Returns the function with a number.
+    /// Returns the function with the id `id`.
     #[must_use]
     pub(crate) fn function(&self, id: FunctionId) -> &NamedFunction {
         &self.functions[id as usize]
     }
 
-    /// Adds the functions of a record, and all functions with smaller numbers, if they are missing.
+    /// Adds the functions of a record, and all functions with smaller ids, if they are missing.
     #[inline]
     fn learn_functions(&mut self, call_info: &CallInfo, names: &SharedNames) {
         let most = call_info.called.function.max(call_info.called.from.unwrap_or(0)) as usize;
@@ -350,7 +351,7 @@ pub(crate) fn folded_calls(folded: u64, depth: usize) -> Vec<String> {
     sentences([(folded, "call", &why[..])])
 }
 
-/// Returns a sentence for each number that is not 0: the number with its noun, and the phrase.
+/// Returns a sentence for each count that is not 0: the count with its noun, and the phrase.
 pub(crate) fn sentences<'a>(of: impl IntoIterator<Item = (u64, &'a str, &'a str)>) -> Vec<String> {
     let some = of.into_iter().filter(|(number, ..)| *number > 0);
     some.map(|(number, noun, rest)| format!("{} {rest}", count(number, noun))).collect()
@@ -361,7 +362,7 @@ pub(crate) fn sentences<'a>(of: impl IntoIterator<Item = (u64, &'a str, &'a str)
 struct EventPosition {
     ids: ThreadIds,
     ticks: Ticks,
-    /// The time-clock time, if the format needs it.
+    /// The time by the clock of the format; 0 if the format takes no times.
     time: u64,
 }
 
@@ -375,9 +376,10 @@ pub(crate) struct EventExport<F> {
     /// The open calls of each thread.
     open: Vec<OpenCalls>,
     entered_spans: SpanThreads,
-    /// The number of times off the processor that each thread has got; `None` before its first event.
+    /// The number of each thread's periods off the processor that were passed to the format, or were before its first
+    /// event; `None` before its first event.
     off: Vec<Option<usize>>,
-    /// Buffers.
+    /// A buffer for the text of a message; `values` and `ended` are buffers, too.
     text: String,
     values: Vec<Value<'static>>,
     ended: Vec<EndedCall>,
@@ -426,7 +428,7 @@ impl<F: EventFormat> EventExport<F> {
         EventPosition { ids, ticks, time }
     }
 
-    /// Passes the times at which a thread was off the processor and that ended before `time` to the format, once.
+    /// Passes those periods off the processor of a thread that ended before `time` to the format, each once.
     fn pass_off(&mut self, thread: usize, time: u64, out: &mut Vec<u8>) {
         let Some(off) = self.inventory.registry.work(thread).off().cloned() else { return };
         // What was before the first event is not shown.
@@ -437,7 +439,8 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Passes the time at which a thread is off the processor at the end, which is `time`.
+    /// Passes the last period off the processor of a thread to the format, if it has not ended when the output ends,
+    /// which is at `time`.
     fn pass_last_off(&mut self, thread: usize, time: u64, out: &mut Vec<u8>) {
         self.pass_off(thread, time, out);
         let Some(off) = self.inventory.registry.work(thread).off().cloned() else { return };
@@ -447,7 +450,7 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Returns the number of the site with a mark.
+    /// Returns the index of the site to which records refer by `mark`.
     fn site(&mut self, mark: u32) -> Option<usize> {
         let number = (mark as usize).checked_sub(1)?;
         if self.inventory.sites.get(number).is_none_or(Option::is_none) {
@@ -656,8 +659,7 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Passes an enter event for folded calls to the format. Returns the number of the function that stands
-    /// for them.
+    /// Passes an enter event for folded calls to the format. Returns the id of the function that stands for them.
     #[cold]
     fn enter_folded(
         &mut self,
@@ -725,7 +727,7 @@ impl<F: EventFormat> EventExport<F> {
 }
 
 /// Returns the ended calls with the ones that have outlived the last of them, the innermost first. `order` has the
-/// former places of the outliving calls, and after them those of the others.
+/// former indices of the outliving calls, and after them those of the others.
 #[cold]
 fn with_outliving(ended: &[EndedCall], outliving: &[OpenCall], order: &[usize]) -> Vec<EndedCall> {
     let mut others = ended.iter();
@@ -743,7 +745,7 @@ fn with_outliving(ended: &[EndedCall], outliving: &[OpenCall], order: &[usize]) 
     all
 }
 
-/// Appends the text of a message, its lines joined by line feeds. Returns whether it is UTF-8. If it is not,
+/// Appends the text of a message, its lines joined by line feeds. Returns whether the text is UTF-8. If it is not,
 /// appends the bytes as the trace has them.
 fn text_of(record: &RecordText<'_>, text: &mut String) -> bool {
     if record.line_count == 1 {

@@ -25,21 +25,21 @@ pub(crate) struct Row<'a> {
     pub tid: u64,
     /// The label of the thread.
     pub thread: &'a str,
-    /// The kind: `message`, `enter`, `leave`, `stack`, or the first word of a `#` line.
+    /// The kind of the record: `message`, `enter`, `leave`, `stack`, or the first word of a `#` line.
     pub kind: &'a str,
-    /// The level.
+    /// The level of the message.
     pub level: Option<&'static str>,
     /// The target: the name by which the record is filtered.
     pub target: Option<&'a str>,
-    /// The module path.
+    /// The module path of the site.
     pub module: Option<&'a str>,
-    /// The source file.
+    /// The source file of the site or the function.
     pub file: Option<&'a str>,
-    /// The line in it.
+    /// The line in the source file.
     pub line: Option<u32>,
     /// The function: the one that traced the message, or the one that was entered or left.
     pub function: Option<&'a str>,
-    /// The format string.
+    /// The format string of the message.
     pub template: Option<&'a str>,
     /// The text: of a message, of a call stack, or of a `#` line after its word.
     pub message: Option<&'a str>,
@@ -150,7 +150,7 @@ pub(crate) fn level(level: Level) -> Option<&'static str> {
 /// Reads the name of a level.
 ///
 /// # Errors
-/// No level has this name.
+/// Returns an error if no level has this name.
 pub(crate) fn level_of_name(text: &str) -> Result<Level, String> {
     let levels = [Level::Error, Level::Warn, Level::Info, Level::Debug, Level::Trace];
     let named = levels.into_iter().find(|of| level(*of).is_some_and(|name| name.eq_ignore_ascii_case(text)));

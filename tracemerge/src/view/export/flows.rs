@@ -17,11 +17,11 @@ pub(crate) enum Flow {
     Ends(u64),
     /// The first event of the flow is an already written event of this thread at this time.
     Began {
-        /// The flow.
+        /// The id of the flow.
         id: u64,
-        /// The thread.
+        /// The index of the thread of the first event.
         thread: usize,
-        /// The time, in nanoseconds since 1970.
+        /// The time of the first event, in nanoseconds since 1970.
         wall: u64,
     },
 }
@@ -39,7 +39,7 @@ fn id(subject: &Subject, process: usize) -> u64 {
     hasher.finish()
 }
 
-/// Returns the flow of the polls of a span of a process.
+/// Returns the flow to which the polls of a span belong; `process` is the index of the span's process.
 #[must_use]
 pub(crate) fn of_span(span: u64, process: usize) -> Flow {
     Flow::Passes(id(&Subject::Span(span), process))
@@ -56,10 +56,11 @@ pub(crate) fn may_be_about_condition(text: &[u8]) -> bool {
 /// others, flows begin when they are woken: a notification may be for 65,535 threads.
 const AT_ONCE: u32 = 4;
 
-/// The flows of messages whose first event was written without its flow.
+/// The notifications whose events were written without the flows of all threads that they wake.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
-    /// The notifying threads and the times, by the process and the condition, and then by the number.
+    /// The notifying thread and the time of each missing flow, by the process and the condition, and then by the
+    /// number that the woken thread records.
     pending: HashMap<(usize, u64), Numbers<(usize, u64)>>,
 }
 

@@ -1,4 +1,5 @@
-//! Folded stacks: one line for each call path with its own time in nanoseconds. Memory grows with the number of paths, not with the trace.
+//! Folded stacks: one line for each call path with its own time in nanoseconds. Memory grows with the number of
+//! paths, not with the trace.
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
@@ -38,8 +39,7 @@ pub(crate) struct FoldedFormat {
 }
 
 impl FoldedFormat {
-    /// Makes a format with the functions of `names`, and `labels` for the threads of all origins. `depth`
-    /// limits the paths.
+    /// Makes a format for the calls of `threads`. `depth` limits the paths.
     #[must_use]
     pub(crate) fn new(depth: Depth, threads: Threads) -> FoldedFormat {
         let counting = Counting { paths: true, depth, ..Counting::default() };

@@ -27,9 +27,9 @@ pub(crate) static FORMATS: [&OutputFormat; 11] = [
 
 /// A format that other programs read. Each has a constant of this type in its own file.
 pub(crate) struct OutputFormat {
-    /// The name on the command line. The feature that the format needs, if any, has the same name.
+    /// The name of the format on the command line. The feature that the format needs, if any, has the same name.
     pub name: &'static str,
-    /// The line in the list of formats.
+    /// The description of the format in the list of formats.
     pub about: &'static str,
     /// The extension of the output's file name.
     pub extension: &'static str,
@@ -41,9 +41,10 @@ pub(crate) struct OutputFormat {
     pub times_of_day: bool,
     /// Whether the output has the times at which threads were off the processor.
     pub takes_states: bool,
-    /// Returns whether the beginning of a file looks like an output in this format. Not used for directories.
+    /// A function that returns whether the beginning of a file looks like an output in this format. Not used for
+    /// directories.
     pub begins: fn(&[u8]) -> bool,
-    /// Makes the format; `None` if this command was built without it.
+    /// A function that makes the format; `None` if this command was built without the format.
     pub make: Option<Make>,
 }
 

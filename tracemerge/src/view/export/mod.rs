@@ -56,8 +56,8 @@ pub(crate) trait Export: Send + Sync {
     /// Ends the output, after the last record.
     fn finish(&mut self, out: &mut Vec<u8>);
 
-    /// Appends a further part of the output after the end, for formats that write most of it then, and more than memory
-    /// should hold. Returns whether there may be more.
+    /// Appends a further part of the output after the end, for formats that write most of the output then, and more
+    /// than memory should hold. Returns whether there may be more.
     ///
     /// # Errors
     /// Returns an error if the format cannot read what it has kept.
@@ -65,8 +65,8 @@ pub(crate) trait Export: Send + Sync {
         Ok(false)
     }
 
-    /// Returns a sentence for each type of information that was in the records and is not in the output, with
-    /// its number. Call this after the output has ended.
+    /// Returns a sentence for each type of information that was in the records and is not in the output, with its
+    /// count. Call this after the output has ended.
     fn omissions(&self) -> Vec<String> {
         Vec::new()
     }
@@ -93,21 +93,22 @@ pub(crate) trait Export: Send + Sync {
         None
     }
 
-    /// Makes the offsets of all later records count from `first`, in nanoseconds of steady time. This and the next two are for traces that are
-    /// followed, of which less is known at the beginning.
+    /// Makes the offsets of all later records count from `first`, in nanoseconds of steady time. This function and
+    /// the next two are for traces that are followed, of which less is known at the beginning.
     fn begin_at(&mut self, _first: u64) {}
 
     /// Makes all later records name the process of their thread, because there are several processes.
     fn show_processes(&mut self) {}
 
-    /// Takes the thread of the origin with this number, a new one or one whose name has become known, and its label.
+    /// Takes the label of the thread of the origin with the index `_number`: the thread is new, or its name has
+    /// become known.
     fn learn_thread(&mut self, _number: usize, _origin: &Origin, _label: String) {}
 
-    /// Appends the records that the format has held back for later ones, as far as it can. For traces that are
+    /// Appends the records that the format has held back until later ones come, as far as it can. For traces that are
     /// followed: the next record may come much later.
     fn end_round(&mut self, _out: &mut Vec<u8>) {}
 
-    /// Returns the whole output as it would be now, if each record changes all of it.
+    /// Returns the whole output as it would be now, if each record may change all of the output; otherwise `None`.
     fn current_output(&self) -> Option<String> {
         None
     }

@@ -11,9 +11,9 @@ pub(crate) struct NamedLines {
     /// The format of the lines.
     format: Box<dyn Export>,
     names: SharedNames,
-    /// The process of each origin.
+    /// The index in `names` of the process of each origin; `None` if the origin was not met.
     processes: Vec<Option<usize>>,
-    /// Buffers for a payload, and for its line.
+    /// A buffer for a payload; `line` is a buffer for the line with this payload.
     payload: Vec<u8>,
     line: Vec<u8>,
 }

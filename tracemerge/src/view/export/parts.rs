@@ -12,8 +12,8 @@ const MAX_BUFFERED_BYTES: usize = 16 << 10;
 pub(crate) struct Parts(Vec<(String, Vec<u8>)>);
 
 impl Parts {
-    /// Adds a file, and returns its number. The name must contain only ASCII letters, digits, `.`, `-` and
-    /// `_`, and must not begin with a dot.
+    /// Adds a file, and returns its index. The name must contain only ASCII letters, digits, `.`, `-` and `_`, and
+    /// must not begin with a dot.
     pub(crate) fn add(&mut self, name: String) -> usize {
         self.0.push((name, Vec::new()));
         self.0.len() - 1

@@ -9,18 +9,18 @@ use crate::view::export::events::{Inventory, sentences};
 /// of Linux is this great.
 const OWN_PIDS: u32 = 1 << 22;
 
-/// The numbers of processes.
+/// The numbers that a format writes in place of process ids.
 #[derive(Debug, Default)]
 pub(crate) struct Pids {
-    /// The number of each process of the inventory.
+    /// The number that each process of the inventory has in the output.
     known: Vec<Option<u32>>,
     given: BTreeSet<u32>,
-    /// The number of processes whose number differs from their id.
+    /// The count of processes whose number differs from their id.
     renumbered: u64,
 }
 
 impl Pids {
-    /// Returns the number of a process, and whether this is the first call for it.
+    /// Returns the number of a process in the output, and whether this is the first call for this process.
     pub(crate) fn of(&mut self, process: usize, inventory: &Inventory) -> (u32, bool) {
         self.known.resize(self.known.len().max(process + 1), None);
         if let Some(pid) = self.known[process] {

@@ -61,7 +61,7 @@ impl Layout for RatesLayout {
     }
 }
 
-/// A period of a thread.
+/// The count of a thread's records in a period.
 #[derive(Debug)]
 struct RateRow {
     from_ns: u64,
@@ -95,7 +95,7 @@ struct RatesFormat {
     layout: RatesLayout,
     first: u64,
     labels: Vec<Label>,
-    /// The number of records by the period and the number of the origin.
+    /// The number of records, by the index of the period and the index of the origin.
     counts: BTreeMap<(u64, usize), u64>,
 }
 

@@ -304,7 +304,7 @@ impl Export for ReportFormat {
         self.counts.label_thread(number, origin, label);
     }
 
-    /// The report as of now, without the open calls; `None` for call paths and for programs.
+    /// Returns the report as of now, without the open calls; `None` for call paths and for programs.
     fn current_output(&self) -> Option<String> {
         let mut out = Vec::new();
         self.write(&mut out);

@@ -62,7 +62,7 @@ impl Column {
         matches!(self, Column::Level | Column::Target | Column::Module | Column::Site | Column::Function)
     }
 
-    /// Returns the number of characters of a column whose texts vary in length.
+    /// Returns the width, in characters, of a column whose texts vary in length.
     fn width(self) -> usize {
         match self {
             Column::Level => 5,
@@ -146,20 +146,20 @@ impl Layout for ShowLayout {
     }
 }
 
-/// The look of the lines.
+/// The appearance of the lines.
 #[derive(Clone, Debug)]
 pub(crate) struct ShowStyle {
     /// The columns before the message, from the left.
     pub columns: Vec<Column>,
     /// Whether all functions of call stacks are shown.
     pub full: bool,
-    /// Whether records are marked whose order after the one before is not decided.
+    /// Whether a record is marked if it is not decided whether it was made after the record before it.
     pub order: bool,
-    /// The times.
+    /// The form in which times stand at the beginning of a line.
     pub time: TimeColumn,
-    /// The sites of the records' marks.
+    /// The sites to which the records refer.
     pub catalog: Arc<SiteCatalog>,
-    /// The colours, or none.
+    /// The colours of the output; `None` if it has no colours.
     pub palette: Option<Palette>,
     /// A pattern whose matches are highlighted.
     pub found: Option<Regex>,
@@ -171,19 +171,19 @@ pub(crate) struct ShowFormat {
     style: ShowStyle,
     calls: CallLines,
     palette: Palette,
-    /// The seconds since the previous record.
+    /// The column of the seconds since the previous record.
     delta: TimeColumn,
     /// The width of the column of threads, in characters.
     thread_width: usize,
-    /// Whether the process is named before each thread.
+    /// Whether the id of the process stands before the label of each thread.
     names_processes: bool,
     /// Whether times of other machines than the first are shown.
     has_foreign: bool,
-    /// The order of records of different machines.
+    /// The comparison of neighbouring records of different machines.
     neighbours: Neighbours,
     sites: PerSite<SiteColumns>,
-    /// The lines that are held back until their own times, in the order of these; the second number tells lines of
-    /// one time apart.
+    /// The lines that are held back until the ticks at which tracing was switched, sorted by these ticks; the second
+    /// number distinguishes lines with the same ticks.
     held: BTreeMap<(Ticks, usize), HeldSwitch>,
     /// The number of lines that were held back so far.
     switches: usize,
@@ -191,8 +191,8 @@ pub(crate) struct ShowFormat {
     cell: Vec<u8>,
 }
 
-/// A line that says that tracing was switched off or on. A thread writes it after its last record before that, which
-/// may be much older.
+/// A line that says that tracing was switched off or on. It stands after the thread's last record before the switch,
+/// which may be much older.
 #[derive(Debug)]
 struct HeldSwitch {
     origin: Origin,
@@ -212,10 +212,10 @@ fn switched_at(origin: &Origin, record: &RecordText<'_>) -> Option<Ticks> {
     }
 }
 
-/// The characters of an error beside a time.
+/// The width, in characters, of an error beside a time.
 const ERROR_WIDTH: usize = 8;
 
-/// The columns of a site.
+/// The texts of the columns for the messages of a site.
 #[derive(Clone, Debug)]
 struct SiteColumns {
     level: String,
@@ -277,8 +277,8 @@ impl ShowFormat {
         }
     }
 
-    /// Writes the lines that are held back and whose time has come before the `next` record, which is of this origin
-    /// and has these ticks: all lines if there is none, or if it is of another boot.
+    /// Writes the lines that are held back and whose time comes before the `next` record, which has this origin and
+    /// these ticks. Writes all lines if there is no next record, or if it is of another boot.
     fn release(&mut self, next: Option<(&Origin, Ticks)>, out: &mut Vec<u8>) {
         let boot = |origin: &Origin| origin.run.as_ref().map(|run| run.boot.clone());
         while let Some(first) = self.held.first_entry() {
@@ -291,7 +291,7 @@ impl ShowFormat {
         }
     }
 
-    /// Writes the columns before the message, and returns the number of characters.
+    /// Writes the columns before the message, and returns their width in characters.
     fn write_columns(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) -> usize {
         let mut width = 0;
         if self.style.order {

@@ -55,8 +55,7 @@ impl Profile {
     }
 }
 
-/// The format of speedscope.
-/// The description of the format.
+/// The description of the format for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "speedscope",
     about: "A profile of each thread, for speedscope",
@@ -69,6 +68,7 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: Some(export_events::<SpeedscopeFormat>),
 };
 
+/// The format of speedscope.
 #[derive(Debug, Default)]
 pub(crate) struct SpeedscopeFormat {
     /// The profile of each thread of the inventory.
@@ -76,11 +76,12 @@ pub(crate) struct SpeedscopeFormat {
     /// The time of the first event.
     first: Option<u64>,
     calls: u64,
-    /// The numbers of messages, call stacks and `#` lines, which profiles cannot represent.
+    /// The number of messages; `stacks` and `metas` are the numbers of call stacks and `#` lines. Profiles have none
+    /// of these.
     messages: u64,
     stacks: u64,
     metas: u64,
-    /// The frame number of each function, and the functions of the frames.
+    /// The number of each function's frame; `of_frames` has the function of each frame.
     frames: Vec<Option<u64>>,
     of_frames: Vec<FunctionId>,
 }

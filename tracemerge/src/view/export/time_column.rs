@@ -26,7 +26,7 @@ pub(crate) enum TimeMode {
 
 /// The nanoseconds of a second.
 const NS: u64 = 1_000_000_000;
-/// The number of columns before the decimal point of seconds. The point and nine digits make them as wide as
+/// The number of characters before the decimal point of seconds. The point and nine digits make seconds as wide as
 /// ticks.
 const SECONDS_COLUMNS: usize = TICKS_DIGITS - 10;
 

@@ -28,9 +28,10 @@ const HEADER: &[u8] = b"Ftrace!\0\x04\0\0\0\x28\0\x01\x02";
 const FEATURES: u64 = 1 << 1 | 1 << 5 | 1 << 6;
 /// The contents of `info`: the name of the executable, and the threads.
 const INFOS: u64 = 1 | 1 << 7;
-/// The maximum number of nested calls in a record.
+/// The maximum number of nested calls: a record has ten bits for its depth.
 const MAX_CALL_DEPTH: usize = 1 << 10;
-/// The address at which the invented file is mapped, and the positions of functions in it.
+/// The address at which the invented file is mapped. In the file, the first function is at `FIRST`, and further
+/// functions are `APART` bytes apart.
 const BASE: u64 = 0x40_0000;
 const FIRST: u64 = 0x1000;
 const APART: u64 = 16;
@@ -61,16 +62,15 @@ const EXIT: u64 = 1;
 #[derive(Debug)]
 struct Task {
     tid: u32,
-    /// The file of its records, and the time of the first record, if there is any.
+    /// The index of the file of the thread's records, and the time of the first record, if there is any.
     file: Option<(usize, u64)>,
-    /// The number of its open calls.
+    /// The number of the thread's open calls.
     depth: usize,
-    /// The time of its last record.
+    /// The time of the thread's last record.
     last: u64,
 }
 
-/// The format of uftrace.
-/// The description of the format.
+/// The description of the format for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "uftrace",
     about: "A directory with the calls, for uftrace report, replay and tui",
@@ -83,24 +83,25 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: Some(export_events::<UftraceFormat>),
 };
 
+/// The format of uftrace.
 #[derive(Debug, Default)]
 pub(crate) struct UftraceFormat {
     parts: Parts,
     pids: Pids,
     tasks: Vec<Option<Task>>,
-    /// The thread numbers that are taken.
+    /// The thread ids that are taken.
     tids: HashSet<u32>,
     renumbered: u64,
-    /// The time of the first event of each process, by its number in the inventory.
+    /// The time of the first event of each process, by the index of the process in the inventory.
     processes: BTreeMap<usize, u64>,
     texts: Option<usize>,
     has_calls: bool,
-    /// The number of texts before the first call, of truncated texts, and of calls that were nested too
-    /// deeply.
+    /// The number of texts before the first call. `cut` is the number of truncated texts, and `too_deep` that of
+    /// calls that were nested too deeply.
     before: u64,
     cut: u64,
     too_deep: u64,
-    /// A buffer.
+    /// A buffer for the escaped text of a message.
     text: Vec<u8>,
 }
 
@@ -123,7 +124,7 @@ fn plain_name(name: &str) -> String {
 }
 
 impl UftraceFormat {
-    /// Assigns a number to the thread of an event, and registers its process.
+    /// Assigns an id to the thread of an event, and registers the thread's process.
     fn introduce(&mut self, event: &Event<'_>, inventory: &Inventory) {
         self.tasks.resize_with(self.tasks.len().max(inventory.threads().len()), || None);
         let process = inventory.threads()[event.thread].process;

@@ -6,21 +6,21 @@ use std::collections::HashMap;
 
 use crate::view::export::locks::waits::{Awaited, Holder, PlaceId, Sum};
 
-/// One step of a chain: a wait at a place for a lock or a condition, with its holder and the place since
-/// which it holds it.
+/// One step of a chain: a wait of a thread for a lock or a condition, with the place of the wait in the source and
+/// the holder of the awaited object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Link {
-    /// The thread that waits.
+    /// The id of the thread that waits.
     pub thread: u64,
     /// The awaited lock or condition.
     pub awaited: Awaited,
-    /// The place of the wait.
+    /// The place in the source where the thread waits.
     pub at: PlaceId,
-    /// The thread that holds it, if known.
+    /// The thread that holds the awaited object, if known.
     pub holder: Option<Holder>,
 }
 
-/// The number of a chain of waits.
+/// The id of a chain of waits.
 pub(super) type ChainId = u32;
 
 /// The maximum number of stored links. Chains that need more are omitted.
@@ -29,16 +29,16 @@ const MAX_LINKS: usize = 1 << 19;
 /// All chains of waits that have occurred.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
-    /// The first link of each chain, the chain after it, and the number of links.
+    /// For each chain, its first link, the chain after this link, and the count of all links.
     chains: Vec<(Link, Option<ChainId>, u32)>,
     known: HashMap<(Link, Option<ChainId>), ChainId>,
-    /// The ended waits, by the chain that began with them.
+    /// The sums of the ended waits, by the chain that began with them.
     sums: HashMap<ChainId, Sum>,
 }
 
 /// The state of a thread during the search for all chains.
 enum SearchState {
-    /// The thread is on the current path, at this position.
+    /// The thread is on the current path, at this index.
     OnTheWay(usize),
     /// The thread's chain; `None` if it does not wait for a known thread.
     Walked(Option<ChainId>),
@@ -61,7 +61,7 @@ impl Chains {
         })
     }
 
-    /// Returns the chains with ended waits, and their times.
+    /// Returns the chains that began with ended waits, and the sums of these waits.
     pub(super) fn sums(&self) -> impl ExactSizeIterator<Item = (ChainId, Sum)> {
         self.sums.iter().map(|(chain, sum)| (*chain, *sum))
     }

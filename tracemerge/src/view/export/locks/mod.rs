@@ -80,32 +80,33 @@ pub(crate) struct LockRecords {
     processes: Vec<Waits>,
     /// The number of lock records that were messages.
     of_text: u64,
-    /// Whether each wait is kept until [`LockRecords::take_counted`].
+    /// Whether each counted wait is kept until [`LockRecords::take_counted`].
     keeps_counted: bool,
 }
 
-/// A wait, with names.
+/// A counted wait of a thread, with the texts of its places in the source.
 #[cfg(feature = "parquet")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamedWait<'a> {
-    /// The number of the process, and the id of the thread.
+    /// The index of the process and the id of the thread that waited.
     pub thread: (usize, u64),
     /// The kind of the object: `lock`, `condition`, or `word` in memory.
     pub kind: &'static str,
-    /// The number of the object, or its address.
+    /// The id of the lock or condition, or the address of the word.
     pub object: u64,
-    /// The place where the object was made, or else of the first wait for it.
+    /// The place in the source where the object was made, or else that of the first wait for it.
     pub made: Option<&'a str>,
-    /// The place of the wait.
+    /// The place in the source where the thread waited.
     pub at: Option<&'a str>,
-    /// The thread that held the lock when the wait began, or that notified the waiting one.
+    /// The id of the thread that held the lock when the wait began, or that notified the waiting one.
     pub holder: Option<u64>,
-    /// The place at which the holder has acquired the lock, or at which the thread has notified.
+    /// The place in the source where the holder has acquired the lock, or where the thread has notified.
     pub since: Option<&'a str>,
-    /// The beginning, in nanoseconds since 1970, and the duration.
+    /// The beginning of the wait, in nanoseconds since 1970; `ns` is its duration.
     pub begin: u64,
     pub ns: u64,
-    /// The end: `got`, `gave up`, `woken`, `timed out`, `unseen` if there is no record of it, or `open`.
+    /// The way in which the wait ended: `got`, `gave up`, `woken`, `timed out`, `unseen` if there is no record of the
+    /// end, or `open`.
     pub ending: &'static str,
 }
 
@@ -129,7 +130,8 @@ impl LocksFormat {
 const WAIT_FUNCTION_PATHS: [&str; 6] =
     ["/library/std/", "/library/core/", "/library/alloc/", "/parking_lot", "/lock_api", "capi/src/futex.rs"];
 
-/// Returns the place in a call stack with names at which the program itself has called a waiting function.
+/// Returns the place in the source, from a call stack with names, where the program itself has called a waiting
+/// function.
 fn place_in_program(stack: &str) -> Option<&str> {
     let mut places = frames(stack).filter_map(|frame| frame.rsplit_once(" at ").map(|(_, place)| place));
     places.find(|place| !WAIT_FUNCTION_PATHS.iter().any(|part| place.contains(part)))
@@ -206,10 +208,10 @@ impl LockRecords {
         }
     }
 
-    /// Passes the waits that have ended since the last call to `each`.
+    /// Passes the waits that were counted since the last call to `each`.
     ///
     /// # Errors
-    /// `each` returns an error.
+    /// Returns an error if `each` does.
     #[cfg(feature = "parquet")]
     #[inline]
     pub(crate) fn take_counted<E>(

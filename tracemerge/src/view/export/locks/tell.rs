@@ -53,7 +53,7 @@ pub(super) fn tell(format: &LocksFormat, inventory: &Inventory, out: &mut Vec<u8
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Returns the names of a process's threads by their ids.
+/// Returns the labels of a process's threads, by the ids of the threads.
 fn thread_names(inventory: &Inventory, process: usize) -> HashMap<u64, &str> {
     let threads = inventory.threads().iter().filter(|thread| thread.process == process);
     threads.map(|thread| (thread.tid, thread.full_label())).collect()

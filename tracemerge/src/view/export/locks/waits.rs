@@ -10,10 +10,10 @@ use crate::view::export::locks::numbers::Numbers;
 use crate::view::thread_states::{OffSum, ThreadStates};
 use trace_format::locks::{LockRecord, LockWait};
 
-/// A place in a program, by its number in [`Places`].
+/// The id of a place in the source of a program: its index in [`Places`].
 pub(super) type PlaceId = u32;
 
-/// The places in programs that were seen, each stored once.
+/// The places in the sources of programs that were seen, each stored once.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     ids: HashMap<String, PlaceId>,
@@ -21,7 +21,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Returns the number of a place.
+    /// Returns the id of a place.
     pub(super) fn id(&mut self, place: &str) -> PlaceId {
         if let Some(id) = self.ids.get(place) {
             return *id;
@@ -42,17 +42,17 @@ impl Places {
 /// The text of an unknown place in records.
 pub(super) const UNKNOWN: &str = "?:0";
 
-/// The number and the duration of waits, in nanoseconds.
+/// The count of waits, and their durations in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum {
-    /// The number of waits.
+    /// The count of waits.
     pub waits: u64,
-    /// The total time.
+    /// The sum of the durations.
     pub total: u64,
-    /// The longest time.
+    /// The longest duration.
     pub max: u64,
-    /// The part of the total time in which the holder of the lock was off the processor; nothing if the trace has no
-    /// states of threads.
+    /// The part of `total` for which the holder of the lock was off the processor; nothing if the trace has no states
+    /// of threads.
     pub holder_off: OffSum,
 }
 
@@ -65,12 +65,13 @@ impl Sum {
     }
 }
 
-/// The thread that holds a lock, by its id, and the place of its call.
+/// A thread that holds a lock, and the place in the source where it has acquired the lock. Of a notification: the
+/// notifying thread, and the place of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Holder {
-    /// The thread.
+    /// The id of the thread.
     pub thread: u64,
-    /// The place.
+    /// The place in the source where the thread has acquired the lock, or has notified.
     pub since: PlaceId,
 }
 
@@ -79,31 +80,31 @@ pub(super) struct Holder {
 pub(super) struct LockWaitKey {
     /// The thread that held the lock when the wait began, if known.
     pub holder: Option<Holder>,
-    /// The place of the wait.
+    /// The place in the source where the threads waited.
     pub at: PlaceId,
 }
 
 /// A lock for which threads waited.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// The place of its creation, or else of the first wait for it.
+    /// The place in the source where the lock was made, or else that of the first wait for it.
     pub made: PlaceId,
-    /// All waits.
+    /// The sum of all waits for the lock.
     pub sum: Sum,
-    /// The waits by holder and place.
+    /// The sums of the waits by holder and place.
     pub behind: BTreeMap<LockWaitKey, Sum>,
-    /// The number of waits that ended without the lock.
+    /// The number of waits whose threads did not get the lock.
     pub given_up: u64,
 }
 
 /// A condition that threads waited for or notified.
 #[derive(Debug)]
 pub(super) struct Condition {
-    /// The place where the condition was made.
+    /// The place in the source where the condition was made.
     pub made: PlaceId,
-    /// All waits.
+    /// The sum of all waits for the condition.
     pub sum: Sum,
-    /// The waits by the notification that has ended them, if any, and by their place.
+    /// The sums of the waits by the notification that has ended them, if any, and by their place in the source.
     pub woken: BTreeMap<(Option<Holder>, PlaceId), Sum>,
     /// The number of waits that timed out.
     pub timeouts: u64,
@@ -115,7 +116,8 @@ pub(super) struct Condition {
     pub latency: Sum,
     /// The last notification; `None` if there was none.
     pub last: Option<Notification>,
-    /// The notifications of threads that have not yet returned from their wait, by number.
+    /// The notifications of threads that have not yet returned from their wait, by the number that the thread will
+    /// record when it is woken.
     pending: Numbers<Notification>,
 }
 
@@ -138,7 +140,7 @@ impl Condition {
 /// A notification of a condition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Notification {
-    /// The time, in nanoseconds since 1970.
+    /// The time of the notification, in nanoseconds since 1970.
     pub wall: u64,
     /// The notifying thread, and the place of its call.
     pub by: Holder,
@@ -149,9 +151,9 @@ pub(super) struct Notification {
 /// The object that a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Awaited {
-    /// The lock with this number.
+    /// The lock with this id.
     Lock(u64),
-    /// The condition with this number.
+    /// The condition with this id.
     Condition(u64),
     /// The word in memory with this address, which the system compares (a futex).
     Futex(u64),
@@ -162,15 +164,15 @@ pub(super) enum Awaited {
 pub(super) struct Waiting {
     /// The object that the thread waits for.
     pub awaited: Awaited,
-    /// The beginning, in nanoseconds since 1970.
+    /// The beginning of the wait, in nanoseconds since 1970.
     pub since: u64,
-    /// The place of the wait.
+    /// The place in the source where the thread waits.
     pub at: PlaceId,
     /// The holder of the lock when the wait began.
     first_holder: Option<Holder>,
-    /// The number of times that the lock had changed its holder by then: see [`Queue`].
+    /// The number of times that the lock had changed its holder when the wait began: see [`Queue`].
     holder_changes: u64,
-    /// The state at the first change of the lock's holder since the wait began.
+    /// The state at the first change of the lock's holder since the wait began; `None` before this change.
     handed_over: Option<HandedOver>,
     /// The longest chain that has begun with this wait; `None` if no chain was found.
     chain: Option<ChainId>,
@@ -189,7 +191,7 @@ pub(super) enum WaitEnding {
     Woken,
     /// The wait timed out.
     TimedOut,
-    /// There is no record of it.
+    /// There is no record of the end.
     Unseen,
     /// The wait continues at the end of the trace.
     Open,
@@ -215,30 +217,30 @@ impl WaitEnding {
 #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "only data sets have each wait"))]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CountedWait {
-    /// The id of the thread.
+    /// The id of the thread that waited.
     pub thread: u64,
     /// The object that the thread waited for.
     pub awaited: Awaited,
-    /// The place where it was made, if it is known.
+    /// The place in the source where the awaited object was made, if it is known.
     pub made: Option<PlaceId>,
-    /// The place of the wait.
+    /// The place in the source where the thread waited.
     pub at: PlaceId,
     /// The thread that held the lock when the wait began, or whose notification ended the wait.
     pub holder: Option<Holder>,
-    /// The beginning, in nanoseconds since 1970.
+    /// The beginning of the wait, in nanoseconds since 1970.
     pub since: u64,
-    /// The time waited.
+    /// The duration of the wait, in nanoseconds.
     pub ns: u64,
-    /// The end.
+    /// The way in which the wait ended.
     pub ending: WaitEnding,
 }
 
-/// The state when the lock of a wait changed its holder for the first time.
+/// The times off the processor when the lock of a wait changed its holder for the first time since the wait began.
 #[derive(Clone, Copy, Debug)]
 struct HandedOver {
-    /// The times off the processor of the holder from the beginning of the wait until then.
+    /// The times off the processor of the first holder, from the beginning of the wait until this change.
     first: OffSum,
-    /// The times off the processor of the holders in the queue until then.
+    /// The times off the processor in the `off` of the [`Queue`] at this change.
     before: OffSum,
 }
 
@@ -266,15 +268,15 @@ struct Queue {
 /// The maximum number of threads that are visited in the search for chains, on average for each record. If
 /// fewer threads wait at the same time, all chains are found.
 const STEPS: usize = 64;
-/// The number of additional threads that may be visited.
+/// The number of threads that may be visited in addition to [`STEPS`] for each record.
 const FIRST_STEPS: usize = 1 << 20;
 
 /// All waits of one process.
 #[derive(Debug)]
 pub(super) struct Waits {
-    /// The locks by number.
+    /// The locks, by their ids.
     pub locks: BTreeMap<u64, Lock>,
-    /// The conditions by number.
+    /// The conditions, by their ids.
     pub conditions: BTreeMap<u64, Condition>,
     /// The futexes by address. A thread that wakes the sleeping threads counts as notifying them.
     pub futexes: BTreeMap<u64, Condition>,
@@ -286,13 +288,13 @@ pub(super) struct Waits {
     pub chains: Chains,
     /// Whether a chain may have become longer since the last search.
     has_new_chains: bool,
-    /// The number of threads that may still be visited.
+    /// The number of threads that the search for chains may still visit.
     steps: usize,
     /// Whether there were too many chains, or too long ones, to examine each.
     pub misses_chains: bool,
     /// The number of waits without a record of their end.
     pub unseen: u64,
-    /// The number of waits that continue for each holder, by its thread.
+    /// The number of open waits for objects that each thread holds, by the id of the thread.
     followers: HashMap<u64, u64>,
     /// The states of threads, and the run whose threads wait; `None` if there are no states.
     states: Option<(Arc<ThreadStates>, Run)>,
@@ -356,7 +358,7 @@ impl Waits {
         first.within(until.saturating_sub(waiting.since))
     }
 
-    /// Adds a record of a thread.
+    /// Takes a lock record of a thread.
     pub(super) fn take(&mut self, record: &LockRecord<'_>, thread: u64, wall: u64, places: &mut Places) {
         self.steps = self.steps.saturating_add(STEPS);
         match *record {
@@ -436,7 +438,7 @@ impl Waits {
         }
     }
 
-    /// Sets the place at which a thread waits for a futex, if only the call stack contains it.
+    /// Sets the place in the source where a thread waits for a futex, if only the call stack contains it.
     pub(super) fn place(&mut self, thread: u64, place: &str, places: &mut Places) {
         let unknown = places.id(UNKNOWN);
         let Some(waiting) = self.open.get_mut(&thread).filter(|waiting| waiting.at == unknown) else {
@@ -514,7 +516,7 @@ impl Waits {
         }
     }
 
-    /// Removes an open wait.
+    /// Removes and returns the open wait of a thread.
     fn remove(&mut self, thread: u64) -> Option<Waiting> {
         let waiting = self.open.remove(&thread)?;
         self.unfollow(self.holder(&waiting), 1);
@@ -562,14 +564,14 @@ impl Waits {
         self.follow(holder, 1);
     }
 
-    /// Adds to the number of waits for a holder.
+    /// Adds `waits` to the number of open waits for a holder.
     fn follow(&mut self, holder: Option<Holder>, waits: u64) {
         if let Some(Holder { thread, .. }) = holder.filter(|_| waits > 0) {
             *self.followers.entry(thread).or_default() += waits;
         }
     }
 
-    /// Subtracts from the number of waits for a holder.
+    /// Subtracts `waits` from the number of open waits for a holder.
     fn unfollow(&mut self, holder: Option<Holder>, waits: u64) {
         let Some(Holder { thread, .. }) = holder else { return };
         let Some(number) = self.followers.get_mut(&thread) else { return };
@@ -579,7 +581,8 @@ impl Waits {
         }
     }
 
-    /// Ends a thread's wait. Returns the place of the wait; `None` if the wait has no record.
+    /// Ends the wait of `thread` for `awaited`, and counts it. Returns the place in the source where the thread
+    /// waited; `None` if no such wait is open.
     fn end(
         &mut self,
         thread: u64,
@@ -599,7 +602,7 @@ impl Waits {
         Some(waiting.at)
     }
 
-    /// Keeps a wait that is counted, if somebody takes it.
+    /// Keeps a wait that is counted, if single waits are taken.
     fn keep(
         &mut self,
         (thread, waiting): (u64, &Waiting),

@@ -22,7 +22,7 @@ const OTHERS: [&str; 10] = [
 /// An argument: its name and its value.
 pub(crate) type Argument<'a> = (Cow<'a, str>, Value<'a>);
 
-/// Returns the values of a span's fields so far, and the name and the number of the span that opened it.
+/// Returns the values of a span's fields so far, and the name and the id of the span that opened it.
 pub(crate) fn arguments<'a>(spans: &'a KnownSpans, span: &'a Span) -> Vec<Argument<'a>> {
     let mut arguments = fields_of(span.fields());
     if let Some(parent) = span.parent {
@@ -32,7 +32,7 @@ pub(crate) fn arguments<'a>(spans: &'a KnownSpans, span: &'a Span) -> Vec<Argume
     arguments
 }
 
-/// Returns the values of the fields that a span got after its beginning, if it had no other values before.
+/// Returns the values of those fields of a span that had no value at its beginning.
 pub(crate) fn later_fields(span: &Span) -> Vec<Argument<'_>> {
     let (first, later) = span.fields().split_at(span.first_fields());
     let known = fields_of(first);

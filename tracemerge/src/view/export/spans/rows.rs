@@ -14,7 +14,7 @@ use crate::view::thread_states::OffSum;
 pub(crate) const NO_SPANS: &str = "no spans: calls of async functions with #[traced], and spans of tracing with the package \
     tracer-tracing, are spans\n";
 
-/// The spans of one name that spans of one name have opened.
+/// A row about all spans that have one name and were opened by spans of one name.
 #[derive(Debug)]
 pub(crate) struct NameRow {
     name: String,
@@ -22,12 +22,12 @@ pub(crate) struct NameRow {
     sums: Sums,
 }
 
-/// Returns the part of a busy time on a processor; `None` if the trace has no states of threads.
+/// Returns the part of the busy time `busy` on a processor; `None` if the trace has no states of threads.
 fn cpu(off: Option<OffSum>, busy: u64) -> Option<u64> {
     Some(busy.saturating_sub(off?.all()))
 }
 
-/// Returns a percentile, or the maximum of 100.
+/// Returns a percentile of `times`, or their maximum if `percent` is 100.
 fn part(times: &Latencies, percent: u64) -> Value {
     if percent == 100 { times.most().into() } else { times.percentile(percent).into() }
 }
@@ -102,7 +102,7 @@ impl Row for NameRow {
     ];
 }
 
-/// The spans of one name, for reports.
+/// A row about all spans of one name, for reports.
 #[derive(Debug)]
 pub(crate) struct SpanRow {
     name: String,
@@ -156,7 +156,7 @@ impl Row for SpanRow {
     ];
 }
 
-/// A single span.
+/// A row about a single span.
 #[derive(Debug)]
 pub(crate) struct SlowRow {
     slow: SlowSpan,
@@ -257,7 +257,7 @@ fn write<T: Row>(facts: ([Value; 3], String), rows: &[T], form: RowForm, out: &m
     out.extend_from_slice(table(rows, "").as_bytes());
 }
 
-/// Writes a row for each name.
+/// Writes a row for each name of spans.
 pub(crate) fn write_names(sums: AllSums, form: RowForm, out: &mut Vec<u8>) {
     let facts = facts(&sums);
     let rows: Vec<NameRow> =

@@ -15,10 +15,11 @@ use crate::view::thread_states::OffSum;
 
 /// The maximum number of steps that are shown.
 const MAX_STEPS: usize = 1000;
-/// The maximum number of other spans whose busy times are added up while the span is idle, and that are shown.
+/// The maximum number of other spans whose busy times are added up while the span is idle, and of those that are
+/// shown.
 const OTHERS: (usize, usize) = (1000, 3);
 
-/// A span that is in a thread.
+/// A span that a thread is in.
 #[derive(Debug)]
 struct Inside {
     key: SpanKey,
@@ -52,19 +53,20 @@ struct Followed {
     parent: Option<u64>,
     began: u64,
     ended: Option<u64>,
-    /// The number of threads that are in it.
+    /// The number of threads that are in the span.
     entered: u32,
-    /// The time since when a thread is in it, or since when none is.
+    /// The time since when a thread is in the span; `idle_since` is the time since when no thread is.
     busy_since: u64,
     idle_since: u64,
-    /// The busy times of other spans since then.
+    /// The names and the busy times since `idle_since` of other spans, by their ids.
     others: HashMap<u64, (String, u64)>,
     steps: Vec<(u64, Step)>,
     left_out: u64,
-    /// The time for which a thread was in it, without the waits of that thread for the tracer, and the time of these.
+    /// The time for which a thread was in the span, without the waits of that thread for the tracer; `waited` is the
+    /// time of these waits.
     busy: u64,
     waited: u64,
-    /// The part of that time that the thread was off the processor; `None` if the trace has no states of threads.
+    /// The part of `busy` for which the thread was off the processor; `None` if the trace has no states of threads.
     off: Option<OffSum>,
     polls: u64,
 }
@@ -75,22 +77,22 @@ impl Followed {
     }
 }
 
-/// Collects the steps of the spans with one number.
+/// The steps of the spans that have one id, in all processes.
 #[derive(Debug)]
 pub(super) struct Steps {
     id: u64,
-    /// The time from which offsets count.
+    /// The time from which offsets count, in nanoseconds of steady time.
     first: u64,
     followed: BTreeMap<usize, Followed>,
     /// The spans that each thread is in, the innermost last.
     inside: Vec<Vec<Inside>>,
     waiting: HashMap<usize, Waiting>,
-    /// The last other span that was left in each process, and the time of that.
+    /// The last other span that was left in each process, and the time when it was left.
     last_left: HashMap<usize, (String, u64)>,
 }
 
 impl Steps {
-    /// Follows the spans with the number `id`, with offsets from `first`.
+    /// Follows the spans with the id `id`, with offsets from `first`.
     pub(super) fn new(id: u64, first: u64) -> Steps {
         let (followed, inside) = (BTreeMap::new(), Vec::new());
         Steps { id, first, followed, inside, waiting: HashMap::new(), last_left: HashMap::new() }
@@ -268,7 +270,7 @@ impl Steps {
         text
     }
 
-    /// Writes the steps of each span with the number.
+    /// Writes the steps of each span with the followed id.
     pub(super) fn write(&self, inventory: &Inventory, ends: &[u64], out: &mut Vec<u8>) {
         let mut text = String::new();
         if self.followed.is_empty() {
@@ -375,7 +377,7 @@ impl Steps {
     }
 }
 
-/// Adds a busy time of another span.
+/// Adds a busy time of another span, while the followed span is idle.
 fn add_busy(followed: &mut Followed, id: u64, name: &str, ns: u64) {
     if followed.others.len() < OTHERS.0 || followed.others.contains_key(&id) {
         followed.others.entry(id).or_insert_with(|| (format!("{name} #{id}"), 0)).1 += ns;

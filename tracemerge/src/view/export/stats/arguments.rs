@@ -7,27 +7,27 @@ use serde::Serialize;
 use trace_format::sites::Site;
 use trace_format::template::{Piece, Position, Template};
 
-/// The numbers in the messages of one site, at the places of their template.
+/// The numbers in the messages of one site, by the placeholders of the site's template.
 #[derive(Clone, Debug)]
 pub(super) struct Arguments {
-    /// The text before each place, and the text after the last place.
+    /// The text before each placeholder, and the text after the last one.
     literals: Vec<String>,
     places: Vec<Place>,
 }
 
-/// One place of a template.
+/// A placeholder of a template.
 #[derive(Clone, Debug)]
 struct Place {
     name: String,
     range: Option<(f64, f64)>,
-    /// Whether the place has had a value that is not a number.
+    /// Whether the placeholder has had a value that is not a number.
     is_other: bool,
 }
 
 /// The range of an argument.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ArgumentRange {
-    /// The argument's name, or its number, from 0.
+    /// The argument's name, or its index if it has none.
     pub name: String,
     /// The smallest number.
     pub min: f64,
@@ -36,8 +36,8 @@ pub(super) struct ArgumentRange {
 }
 
 impl Arguments {
-    /// Prepares the search for the arguments of a site's messages. Finds no arguments if two places of the
-    /// template are adjacent, because the end of the first one is ambiguous.
+    /// Prepares the search for the arguments of a site's messages. Finds no arguments if two placeholders of
+    /// the template are adjacent, because the end of the first one is ambiguous.
     #[must_use]
     pub(super) fn of(site: &Site) -> Arguments {
         let (mut literals, mut places) = (vec![String::new()], Vec::new());
@@ -107,7 +107,7 @@ impl Arguments {
     }
 }
 
-/// Returns the name of a captured value, or its number if it has none.
+/// Returns the name of a captured value, or its index if it has none.
 fn name_of(site: &Site, index: usize) -> String {
     site.names.get(index).filter(|name| !name.is_empty()).cloned().unwrap_or_else(|| index.to_string())
 }

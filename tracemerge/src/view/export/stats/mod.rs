@@ -103,9 +103,9 @@ pub(crate) struct StatsFormat {
     sorts: Sorts,
     names: SharedNames,
     call_info: KnownCalls,
-    /// The counts of each sort.
+    /// The counts of each sort, by the id of the sort.
     counted: Vec<Counted>,
-    /// The counts of each function.
+    /// The counts of each function, by the id of the function.
     counted_calls: Vec<Counted>,
     threads: Threads,
     /// The open calls of each thread, for records of leaving that name no function.
@@ -124,7 +124,7 @@ struct MessagesOfThread {
     period: (Ticks, Ticks),
     /// The group of the last message.
     group: Group,
-    /// The time of the last message.
+    /// The time of the last message, in nanoseconds.
     time: u64,
 }
 
@@ -164,7 +164,7 @@ struct Stats {
 struct SortRow {
     message: String,
     site: Option<Arc<Site>>,
-    /// The function whose calls these are.
+    /// The function, if the messages are about its calls.
     function: Option<Function>,
     count: u64,
     per_second: Option<f64>,
@@ -177,7 +177,8 @@ struct SortRow {
 }
 
 impl SortRow {
-    /// Returns the source file and the line of a function whose calls these are, if known.
+    /// Returns the source file and the line of the function, if the messages are about its calls and the place is
+    /// known.
     fn place_of_function(&self) -> Option<(&str, Option<u32>)> {
         let (file, line) = self.function.as_ref()?.place().rsplit_once(':')?;
         Some((file, line.parse().ok()))
@@ -435,7 +436,7 @@ impl Export for StatsFormat {
         self.threads.learn(number, origin, label);
     }
 
-    /// The table of the current counts; `None` for programs, which get them only at the end.
+    /// Returns the table of the current counts; `None` for programs, which get them only at the end.
     fn current_output(&self) -> Option<String> {
         self.layout.form.is_table().then(|| self.text_of(&self.stats()))
     }

@@ -1,6 +1,6 @@
 //! The lanes of a summary: what each thread did in each part of the time.
 
-/// The number of parts of the time.
+/// The number of parts of equal length into which a lane divides the time.
 pub(super) const PARTS: usize = 56;
 /// The maximum number of threads that have a lane; the others are only counted.
 const MAX_LANES: usize = 1000;
@@ -8,20 +8,21 @@ const MAX_LANES: usize = 1000;
 /// The activity of a thread. The comments are the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Did {
-    /// It was in calls.
+    /// The thread was in calls.
     Work = 0,
-    /// It waited for a lock or a notification.
+    /// The thread waited for a lock or a notification.
     Wait = 1,
-    /// It waited for the tracer.
+    /// The thread waited for the tracer.
     Tracer = 2,
     /// Another thread had the processor.
     Preempted = 3,
 }
 
-/// The number of kinds.
+/// The number of kinds of activity.
 const KINDS: usize = 4;
 
-/// The lane of a thread: nanoseconds of each kind in each part of the time, and the records in it.
+/// The lane of a thread: for each part of the time, the nanoseconds of each kind of activity, and the number of
+/// records.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
     parts: Vec<[u64; KINDS]>,
@@ -31,10 +32,10 @@ pub(super) struct Lane {
 /// The lanes of all threads.
 #[derive(Debug)]
 pub(super) struct Lanes {
-    /// The steady time of the first line, and of the last.
+    /// The steady time of the first line of the trace, and of the last.
     period: (u64, u64),
     lanes: Vec<Lane>,
-    /// The sums of each thread over the whole time.
+    /// The nanoseconds of each kind of activity of each thread over the whole time.
     pub sums: Vec<[u64; KINDS]>,
     /// The number of records of each thread.
     pub records: Vec<u64>,
@@ -46,7 +47,7 @@ impl Lanes {
         Lanes { period, lanes: Vec::new(), sums: Vec::new(), records: Vec::new() }
     }
 
-    /// Returns the period.
+    /// Returns the period that the lanes show.
     pub(super) fn period(&self) -> (u64, u64) {
         self.period
     }
@@ -66,7 +67,7 @@ impl Lanes {
         }
     }
 
-    /// Returns the part in which a time lies, and the nanoseconds of a part.
+    /// Returns the index of the part in which a time lies, and the length of a part in nanoseconds.
     fn part(&self, time: u64) -> (usize, u64) {
         let length = (self.span() / PARTS as u64).max(1);
         let part = time.saturating_sub(self.period.0) / length;

@@ -96,7 +96,7 @@ impl Layout for SummaryLayout {
 struct OpenWait {
     /// The label of the thread.
     thread: String,
-    /// The lock or condition, and the place of the call.
+    /// The lock or condition, and the place in the source where the thread waits.
     what: String,
     /// The duration of the wait up to the end of the trace, in nanoseconds.
     ns: u64,
@@ -107,7 +107,7 @@ struct OpenWait {
 /// The activity of a thread at one moment.
 #[derive(Clone, Debug, Default)]
 struct ThreadNow {
-    /// The time since when it is in calls.
+    /// The time since when the thread is in calls.
     in_calls_since: Option<u64>,
     wait: Option<OpenWait>,
 }
@@ -149,7 +149,7 @@ struct ThreadRow {
     in_calls_ns: u64,
     waiting_ns: u64,
     tracer_ns: u64,
-    /// `None` if the trace has no states of the thread.
+    /// The time for which other threads had the processor; `None` if the trace has no states of the thread.
     preempted_ns: Option<u64>,
     lane: String,
 }
@@ -263,7 +263,7 @@ impl SummaryFormat {
         threads.last_time(threads.threads()[thread].process)
     }
 
-    /// Fills the lane of a thread with its times off the processor.
+    /// Fills the lane of a thread with its periods off the processor.
     fn fill_off(&mut self, thread: usize) {
         let Some(off) = self.counts.threads().work(thread).off().cloned() else { return };
         let (first, last) = self.lanes.period();
@@ -277,7 +277,7 @@ impl SummaryFormat {
         }
     }
 
-    /// Ends what is open, and notes it.
+    /// Ends the waits and calls that are open, and notes them.
     fn note_open(&mut self) {
         for thread in 0..self.threads.len() {
             self.fill_off(thread);

@@ -11,12 +11,12 @@ use crate::view::export::summary::{Summary, ThreadRow};
 const LANES: usize = 4;
 /// The number of open waits and calls that are shown.
 const OPEN: usize = 2;
-/// The number of columns for the labels of threads.
+/// The number of characters for the labels of threads.
 const LABEL: usize = 20;
-/// The columns and the lines of a screen, one of which has the prompt.
+/// The number of characters in a line of a screen, and the number of lines without the one that has the prompt.
 const SCREEN: (usize, usize) = (80, 23);
 
-/// Returns the text.
+/// Returns the text of the summary; `waits` is the number of waits for the tracer.
 pub(super) fn of(summary: &Summary, apps: &[String], waits: u64) -> String {
     let mut above = head(summary, apps);
     if waits > 0 {

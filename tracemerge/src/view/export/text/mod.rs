@@ -48,12 +48,12 @@ impl Layout for TraceLayout {
     }
 }
 
-/// The style of the lines: form of times, and colours.
+/// The style of the lines: the form of times, and colours.
 #[derive(Clone, Debug)]
 pub(crate) struct TextStyle {
-    /// The time at the beginning of each line.
+    /// The form in which times stand at the beginning of a line.
     pub time: TimeColumn,
-    /// The colours, or none.
+    /// The colours of the output; `None` if it has no colours.
     pub palette: Option<Palette>,
     /// A pattern whose matches are highlighted.
     pub found: Option<Regex>,

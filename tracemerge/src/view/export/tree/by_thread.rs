@@ -16,12 +16,13 @@ const PART: usize = 1 << 20;
 /// The lines of a thread.
 #[derive(Debug)]
 pub(super) struct ThreadLines {
-    /// The column of the times, which may depend on the line before.
+    /// The column of the times, which may depend on the thread's line before.
     time: TimeColumn,
-    /// Equal lines that follow each other.
+    /// The thread's last line, to which equal lines are added.
     pub folded: FoldedLines,
     text: Vec<u8>,
-    /// The places in the file of the earlier lines: where they begin, and their number of bytes.
+    /// The parts of the temporary file that have the thread's earlier lines: the offset and the length in bytes of
+    /// each.
     in_file: Vec<(u64, usize)>,
 }
 
@@ -31,18 +32,18 @@ pub(super) struct LinesByThread {
     threads: Vec<ThreadLines>,
     bytes: usize,
     file: Option<File>,
-    /// The number of bytes in the file.
+    /// The number of bytes in the temporary file.
     written: u64,
     /// The reason for which lines are missing.
     failure: Option<io::Error>,
-    /// The thread that is written, and the number of its places that are written.
+    /// The index of the thread whose lines are written, and the number of its parts of the file that are written.
     next: (usize, usize),
     /// Whether a thread has been written.
     has_begun: bool,
 }
 
 impl LinesByThread {
-    /// Returns the lines of a thread. `make` makes those of a new one.
+    /// Returns the lines of a thread. `make` makes those of a new thread.
     pub(super) fn thread(&mut self, thread: usize, make: impl Fn() -> ThreadLines) -> &mut ThreadLines {
         if thread >= self.threads.len() {
             self.threads.resize_with(thread + 1, make);
@@ -135,7 +136,7 @@ fn of_file(error: io::Error) -> io::Error {
 }
 
 impl ThreadLines {
-    /// Makes it without lines.
+    /// Makes the lines of a thread that has none yet.
     #[must_use]
     pub(super) fn new(time: TimeColumn, folded: FoldedLines) -> ThreadLines {
         ThreadLines { time, folded, text: Vec::new(), in_file: Vec::new() }

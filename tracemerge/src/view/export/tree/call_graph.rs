@@ -31,7 +31,7 @@ pub(super) struct CallGraph {
     counts: CallCounts,
 }
 
-/// A call path, which comes after the path of its caller.
+/// A call path of all threads together, which comes after the path of its caller.
 #[derive(Debug)]
 struct Path {
     caller: Option<usize>,

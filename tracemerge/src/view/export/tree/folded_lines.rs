@@ -1,4 +1,4 @@
-//! Equal calls that follow each other, as one line with their number.
+//! Equal calls that follow each other, as one line with their count.
 
 use std::io::Write as _;
 
@@ -11,7 +11,7 @@ pub(super) struct FoldedLines {
     /// Whether equal lines are folded.
     folds: bool,
     last: Option<TreeLine>,
-    /// The number of calls in the last line.
+    /// The number of calls for which the last line stands.
     number: u64,
 }
 
@@ -22,7 +22,7 @@ impl FoldedLines {
         FoldedLines { folds, last: None, number: 0 }
     }
 
-    /// Makes another one without lines that folds like this one.
+    /// Makes an empty list that folds equal lines if this list does.
     #[must_use]
     pub(super) fn without_lines(&self) -> FoldedLines {
         FoldedLines::new(self.folds)

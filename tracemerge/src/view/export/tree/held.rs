@@ -7,31 +7,31 @@ use std::collections::VecDeque;
 
 use trace_format::line::Ticks;
 
-/// The maximum number of places of lines that are held back.
+/// The maximum number of places, for known and for awaited lines, that are held back.
 pub(super) const MOST_PLACES: usize = 100_000;
 /// The maximum number of bytes of text that are held back.
 const MOST_BYTES: usize = 16 << 20;
 /// The number of buffers that are kept for further lines.
 const SPARE: usize = 64;
 
-/// A line.
+/// A line of the tree.
 #[derive(Debug)]
 pub(super) struct TreeLine {
-    /// The number of the thread.
+    /// The index of the thread.
     pub thread: usize,
-    /// The time of the line; `None` if the line has no place in the order, so that the column stays empty.
+    /// The ticks of the line; `None` if the line has no place in the order of time, so that the column stays empty.
     pub ticks: Option<Ticks>,
-    /// The duration of a call, in nanoseconds.
+    /// The duration of the call that the line shows, in nanoseconds.
     pub taken: Option<u64>,
-    /// The text after the columns.
+    /// The text after the columns of time, thread and duration.
     pub text: Vec<u8>,
 }
 
-/// A place for a line.
+/// A place for a line, in the order of the tree.
 #[derive(Debug)]
 enum Place {
     Line(TreeLine),
-    /// The first line of an open call: of this thread, inside this many others.
+    /// The first line of an open call: of this thread, inside this many other calls.
     Open {
         thread: usize,
         depth: usize,
@@ -44,7 +44,8 @@ enum Place {
 #[derive(Debug, Default)]
 pub(super) struct HeldLines {
     places: VecDeque<Place>,
-    /// The number of the first place.
+    /// The number of the first place that is still held back. Places are numbered in the order in which they were
+    /// added.
     first: u64,
     bytes: usize,
     spare: Vec<Vec<u8>>,
@@ -79,7 +80,7 @@ impl HeldLines {
         }
     }
 
-    /// Notes that another number of calls is around a call with a reserved place.
+    /// Sets the number of calls around the call for which a place is reserved.
     pub(super) fn set_depth(&mut self, place: u64, around: usize) {
         if let Some(Place::Open { depth, .. }) = self.place(place) {
             *depth = around;

@@ -8,7 +8,8 @@
 //! lines, the tree keeps only the open calls in memory. Calls that are still open when their process ends are
 //! shown after all others: they are the stacks of all its threads at that moment.
 //!
-//! Calls that are nested too deeply are one line with their number, at the end of the outermost of them.
+//! Calls nested too deeply are not shown one by one: one line, where the outermost of them ends, says how many there
+//! were.
 
 mod by_thread;
 mod call_graph;
@@ -46,13 +47,13 @@ use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::span_threads::SpanThreads;
 use crate::view::threads::{ThreadIds, Threads};
 
-/// The number of characters of a duration.
+/// The width of the column of durations, in characters.
 const DURATION: usize = 9;
 /// The number of spaces of indentation for each nested call.
 const STEP: usize = 2;
-/// The time of a call, in nanoseconds, from which it is said how long the thread was off the processor.
+/// The least time of a call, in nanoseconds, for which the tree says how long the thread was off the processor.
 const SLOW: u64 = 100_000;
-/// The part of a call's time from which it is said for how long a thread waited, or was preempted: a hundredth.
+/// The part of a call's time from which the tree names a time of waiting or of preemption: a hundredth.
 const LEAST_PART: u64 = 100;
 
 /// The layout of `tree`: calls indented below the calls that they are in.
@@ -178,8 +179,7 @@ impl Layout for TreeLayout {
 #[derive(Debug)]
 pub(crate) struct TreeFormat {
     layout: TreeLayout,
-    /// The maximum number of nested calls that are shown. If the user has given a number, messages further in
-    /// are not shown.
+    /// The depth to which nested calls are shown. If the user has given a number, messages further in are not shown.
     depth: Depth,
     /// The pattern of the functions that are shown.
     function: Option<Regex>,
@@ -207,17 +207,17 @@ pub(crate) struct TreeFormat {
 /// The calls of one thread.
 #[derive(Debug, Default)]
 struct ThreadTree {
-    /// The number of characters of the label.
+    /// The number of characters of the thread's label.
     columns: usize,
     /// The number of outermost open calls that are not wanted. Calls inside a wanted call are wanted.
     unwanted: usize,
-    /// The number of outermost open calls that need no further line: it is written, or the call is not
+    /// The number of outermost open calls whose first line is no longer awaited: it is written, or the call is not
     /// wanted.
     written: usize,
     calls: OpenCalls,
     /// The display state of each open call.
     shown: Vec<ShownCall>,
-    /// The reason for which its calls have no leave records, if the thread has ended with its process.
+    /// The reason for which the thread's calls have no leave records, if the thread has ended with its process.
     why: Option<&'static str>,
     /// Whether the thread's last record is the enter record of its innermost open call. A call stack with the
     /// same ticks may then contain the place of the call.
@@ -225,7 +225,7 @@ struct ThreadTree {
 }
 
 impl ThreadTree {
-    /// Returns the number of shown calls around what comes next.
+    /// Returns the number of shown calls around the next record.
     fn depth(&self) -> usize {
         self.shown.last().filter(|around| around.is_wanted).map_or(0, |around| around.depth + 1)
     }
@@ -234,15 +234,16 @@ impl ThreadTree {
 /// The display state of an open call.
 #[derive(Clone, Copy, Debug)]
 struct ShownCall {
-    /// The number of shown calls around it when it was entered.
+    /// The number of shown calls around the call when it was entered.
     depth: usize,
     /// The ticks of the enter record.
     entered: Ticks,
-    /// The place of the call, if known.
+    /// The caller with the place of the call, if known.
     called_from: Option<FunctionId>,
-    /// The place that is reserved for its first line, until the line is known or the place is given up.
+    /// The number of the place that is reserved for the first line of the call, until the line is known or the place
+    /// is given up.
     place: Option<u64>,
-    /// Whether its first line is known, because it has something inside or has become long enough.
+    /// Whether the first line of the call is known, because the call has something inside or has become long enough.
     is_written: bool,
     /// Whether the user wants this call or a call around it.
     is_wanted: bool,
@@ -327,7 +328,7 @@ impl TreeFormat {
         self.width = self.width.max(columns);
     }
 
-    /// Returns the numbers of an origin. Assigns them if the origin is new.
+    /// Returns the indices of the thread and the process of an origin. Assigns them if the origin is new.
     #[inline]
     fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
         let ids = self.threads.ids(number, origin);
@@ -349,7 +350,8 @@ impl TreeFormat {
         self.held.add(place, TreeLine { thread, ticks: Some(ticks), taken, text });
     }
 
-    /// Writes the lines that wait for no call any more. If too many lines wait, they wait no longer.
+    /// Writes the lines that come before the first line of any awaited call. If too many lines are held back, they
+    /// wait no longer.
     fn write_known(&mut self, out: &mut Vec<u8>) {
         loop {
             while let Some(line) = self.held.pop() {
@@ -376,8 +378,8 @@ impl TreeFormat {
         }
     }
 
-    /// Lets the open calls of a thread that have taken long enough until now have lines of their own for their
-    /// beginnings. Returns whether the lines that waited for them wait no longer.
+    /// Adds the first lines of the open calls of a thread that have taken long enough until now. Returns whether the
+    /// call that was awaited first is awaited no longer.
     fn decide(&mut self, thread: usize) -> bool {
         let (Some((of, ticks)), Some(awaited)) = (self.latest, self.held.awaited()) else { return false };
         let now = self.threads.time(of, ticks);
@@ -385,7 +387,7 @@ impl TreeFormat {
         self.held.awaited() != Some(awaited)
     }
 
-    /// Writes a line with its columns, or adds it to those of its thread.
+    /// Writes a line with its columns, or adds it to the lines of its thread.
     fn write(&mut self, line: TreeLine, out: &mut Vec<u8>) {
         let TreeLine { thread, ticks, taken, text } = line;
         let of = &self.threads.threads()[thread];

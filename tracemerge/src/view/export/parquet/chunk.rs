@@ -29,11 +29,12 @@ pub(super) struct Chunk {
     pub close: ColumnCloseResult,
 }
 
-/// The keys of rows, from which the values of several columns follow: a number for each row.
+/// The keys of rows, such as their threads or their subjects: from the key of a row follow its values in several
+/// columns.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     keys: Vec<u32>,
-    /// The distinct keys, each once, and whether each number is among them.
+    /// The distinct keys, each once; `is_there` says for each number whether it is among them.
     distinct: Vec<u32>,
     is_there: Vec<bool>,
 }
@@ -73,21 +74,21 @@ impl Rows {
 /// An encoder of columns.
 pub(super) struct Encoder {
     zstd: Compressor<'static>,
-    /// The number in the column's dictionary of each word. This and the following fields are buffers.
+    /// The index of each shared value in the column's dictionary. This and the following fields are buffers.
     places: Vec<u32>,
-    /// The number in the dictionary for each key.
+    /// The index in the dictionary for each key.
     of_keys: Vec<u32>,
     dictionary: Vec<ValueId>,
     numbers: Vec<u32>,
-    /// The numbers as bytes, if the dictionary is small enough.
+    /// The `numbers` as bytes, if the dictionary is small enough.
     small: Vec<u8>,
     small_of_keys: Vec<u8>,
     there: Bits,
     body: Vec<u8>,
 }
 
-/// The number for a word that is not in the dictionary. Its lowest byte is not a valid number either, if
-/// bytes are used.
+/// The index for a value that is not in the dictionary. Its lowest byte is not a valid index either, if bytes are
+/// used.
 const NOT_IN_DICTIONARY: u32 = u32::MAX;
 
 /// The pages of a column while they are written.
@@ -175,7 +176,7 @@ impl Encoder {
         pages.put(page, self.body.len())
     }
 
-    /// Encodes a column of shared values. `of` returns the word for a key of a row.
+    /// Encodes a column of shared values. `of` returns the id of the value for a key of a row.
     ///
     /// # Errors
     /// Returns an error if the column is too large.
@@ -292,7 +293,8 @@ impl Encoder {
     }
 }
 
-/// Calls `put`, which must append whether each row has a value. Writes the length before that.
+/// Calls `put`, which must append for each row whether it has a value. Writes the length of the appended bytes before
+/// them.
 fn put_levels(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     let begin = out.len();
     out.extend_from_slice(&[0; 4]);

@@ -117,7 +117,7 @@ impl TableName {
         TABLES[self as usize]
     }
 
-    /// Returns the columns by which the rows of a file are in order.
+    /// Returns the columns by which the rows of a file are sorted.
     #[must_use]
     pub(crate) fn order(self) -> [&'static str; 2] {
         match self {
@@ -152,7 +152,7 @@ pub(crate) fn columns_of_tables() -> impl Iterator<Item = (&'static str, &'stati
 /// A file that is being written.
 struct OpenFile {
     of: TableName,
-    /// The days since 1970.
+    /// The day of the file's rows, as the number of days since 1970.
     day: u64,
     name: String,
     rows: u64,
@@ -166,25 +166,26 @@ struct Call {
     /// The number of the call among the calls of the run.
     number: u64,
     function: FunctionId,
-    /// The span that is entered inside it, if any.
+    /// The span that the thread is in during the call, if any.
     span: Option<i64>,
     /// The time of its beginning by the wall clock, in microseconds.
     begin: u64,
     /// The time of its beginning in steady time, in nanoseconds.
     begin_ns: u64,
     ticks: u64,
-    /// The time of the calls inside that have ended, without the waits for the tracer, in nanoseconds.
+    /// The time of the calls inside this one that have ended, without the waits for the tracer, in nanoseconds.
     inside_ns: u64,
-    /// The time, in nanoseconds, up to which this call is among the calls inside others.
+    /// The end of the part of this call's time that was already added to `inside_ns` of a call around it, in
+    /// nanoseconds.
     counted_until: u64,
 }
 
-/// A thread, as far as rows have something of it.
+/// The state of a thread on which its rows depend.
 #[derive(Debug)]
 struct ThreadState {
     calls: Vec<Call>,
     wall: ClockReader,
-    /// The end of the last wait for the tracer, in nanoseconds.
+    /// The end of the thread's last wait for the tracer, in nanoseconds.
     waited_until: u64,
 }
 
@@ -208,7 +209,7 @@ struct DatasetFormat {
     subjects: Subjects,
     encoder: Option<Encoder>,
     files: Vec<OpenFile>,
-    /// The number of the file in which the last row is.
+    /// The index in `files` of the file that has the last row.
     last_file: usize,
     /// The number of files so far of each table and day.
     parts: Vec<(TableName, u64, u32)>,
@@ -220,7 +221,7 @@ struct DatasetFormat {
     calls: u64,
     count: u64,
     lost: u64,
-    /// The first and the last time, in microseconds.
+    /// The first and the last time of records, in microseconds.
     times: Option<(u64, u64)>,
     /// The ticks of the last record.
     last: u64,
@@ -252,7 +253,7 @@ impl DatasetFormat {
         }
     }
 
-    /// Returns the open file of a table and a day. Begins one if there is none.
+    /// Returns the index in `files` of the open file of a table and a day. Begins one if there is none.
     fn file(&mut self, of: TableName, day: u64, metadata: &[(&str, String)]) -> Result<usize> {
         let is_it = |file: &OpenFile| file.of == of && file.day == day;
         if self.files.get(self.last_file).is_some_and(is_it) {
@@ -322,7 +323,7 @@ impl DatasetFormat {
         if open.table.is_full() { self.pass_on(file, false, out) } else { Ok(()) }
     }
 
-    /// Returns the state of a thread. `event` is the first one of a new thread.
+    /// Returns the state of a thread. Makes the states of new threads.
     #[inline]
     fn meet(&mut self, thread: usize, inventory: &Inventory) -> &mut ThreadState {
         while self.threads.len() <= thread {
@@ -450,7 +451,7 @@ impl DatasetFormat {
         Ok(())
     }
 
-    /// Adds a row of the wait for the tracer that a `# wait` line reports, as far as it is after the last one.
+    /// Adds a row of the wait for the tracer that a `# wait` line reports, if it ends after those that have rows.
     #[cold]
     fn add_wait_for_tracer(
         &mut self,
@@ -489,7 +490,7 @@ impl DatasetFormat {
         added
     }
 
-    /// Adds a row of a wait that began at a steady time.
+    /// Adds a row of a wait whose begin is given in steady time.
     fn add_wait(
         &mut self,
         (thread, begin, ns): (usize, u64, u64),

@@ -37,13 +37,13 @@ enum Values {
     Texts(Vec<ByteArray>),
 }
 
-/// Rows of a column.
+/// The values of rows in a column.
 struct Column {
     values: Values,
     /// For each row whether it has a value, in the form of definition levels.
     levels: Vec<i16>,
     is_optional: bool,
-    /// The number of values that were taken.
+    /// The number of values that other columns have taken.
     taken: usize,
 }
 
@@ -69,7 +69,7 @@ impl Column {
         self.taken = 0;
     }
 
-    /// Reads rows; `None` if the file does not have the column.
+    /// Reads the next rows from `reader`. It is `None` if the file does not have the column; then no row has a value.
     fn read(&mut self, reader: Option<&mut ColumnReader>, is_optional: bool, rows: usize) -> Result<()> {
         self.clear();
         let Some(reader) = reader else {
@@ -151,27 +151,27 @@ impl Column {
     }
 }
 
-/// The place of a row in the order.
+/// The values of a row in the two columns by which rows are sorted.
 type Key = (i64, i64);
 
 /// A file that is read.
 struct Input {
     reader: SerializedFileReader<File>,
-    /// For each column of the table its number in the file, and whether it is optional there.
+    /// For each column of the table its index in the file, and whether it is optional there.
     places: Vec<Option<(usize, bool)>>,
-    /// The columns of the order.
+    /// The indices of the two columns by which rows are sorted.
     order: [usize; 2],
-    /// The number of the column with the run, and the runs whose rows are left out.
+    /// The index of the column with the run, and the runs whose rows are left out.
     without: (usize, HashSet<Vec<u8>>),
     next_group: usize,
     readers: Vec<Option<ColumnReader>>,
     /// The number of rows of the current row group that were not read.
     left: usize,
     columns: Vec<Column>,
-    /// The next of the rows that were read, and their number.
+    /// The index of the next row among those that were read; `rows` is the number of these.
     at: usize,
     rows: usize,
-    /// The greatest key so far.
+    /// The greatest key of the rows that were taken so far.
     reached: Key,
 }
 
@@ -263,13 +263,14 @@ impl Input {
         self.rows = stays.iter().filter(|stays| **stays).count();
     }
 
-    /// Returns the key of a row.
+    /// Returns the key of a row: at least the greatest key so far.
     fn key(&self, row: usize) -> Key {
         let [first, second] = self.order.map(|column| self.columns[column].integer(row));
         self.reached.max((first, second))
     }
 
-    /// Returns the number of rows from the next one on that come before `limit`: at least one, and `most` at most.
+    /// Returns the number of rows from the next one on that come before `limit`, the key and the index of another
+    /// file: at least one, and at most `most`.
     fn rows_before(&mut self, limit: Option<(Key, usize)>, number: usize, most: usize) -> usize {
         let begin = self.at;
         let end = self.rows.min(begin + most.max(1));
@@ -298,10 +299,10 @@ impl Values {
 }
 
 /// Writes the rows of files of a table into one file, without those of the runs `without`, and with this metadata.
-/// Returns their number.
+/// Returns the number of written rows.
 ///
 /// # Errors
-/// A file is damaged, or the new one cannot be written.
+/// Returns an error if a file is damaged, or if the new one cannot be written.
 pub(crate) fn rewrite(
     table: TableName,
     files: Vec<File>,

@@ -30,13 +30,13 @@ pub(crate) enum ColumnType {
 /// The description of a column.
 #[derive(Clone, Debug)]
 pub(crate) struct ColumnSpec {
-    /// The name, which no other column of the table has.
+    /// The name of the column, which no other column of the table has.
     pub name: Cow<'static, str>,
-    /// The type.
+    /// The type of the column's values.
     pub of: ColumnType,
     /// Whether a row may have no value.
     pub is_optional: bool,
-    /// The source of the values.
+    /// The source of the column's values.
     pub source: Source,
 }
 
@@ -87,13 +87,13 @@ pub(crate) enum OfSubject {
     Template,
     Table,
     Place,
-    /// The place where the object of a wait was made.
+    /// The place in the source where the object of a wait was made.
     Made,
-    /// The place since which the holder of a lock has it.
+    /// The place in the source where the holder of a lock has acquired it.
     Since,
     Ending,
     Cause,
-    /// The number of an argument of a message.
+    /// The index of an argument of a message.
     Index,
     /// The name of an argument.
     Name,

@@ -19,9 +19,9 @@ use crate::view::values::Field;
 /// of a site.
 #[derive(Debug, Default)]
 pub(super) struct Subjects {
-    /// Their properties.
+    /// The properties of the threads and of the subjects.
     pub shared: Shared,
-    /// The number of each subject, by its properties.
+    /// The index of each subject, by its properties.
     known: HashMap<[ValueId; OF_SUBJECT], u32>,
     /// The subject of each site's messages, without values and with values.
     messages: [Vec<Option<u32>>; 2],
@@ -43,7 +43,7 @@ impl Subjects {
         Subjects { host: Some(host.to_owned()), ..Subjects::default() }
     }
 
-    /// Returns the number of the thread of an event. Adds the properties of new threads.
+    /// Returns the index of the thread of an event. Adds the properties of new threads.
     #[inline]
     pub(super) fn thread(&mut self, event: &Event<'_>, inventory: &Inventory) -> u32 {
         if self.shared.threads.len() <= event.thread {
@@ -79,7 +79,7 @@ impl Subjects {
         }
     }
 
-    /// Returns the number of the subject of an event; `None` if the event has no record. `table` returns the name of
+    /// Returns the index of the subject of an event; `None` if the event has no record. `table` returns the name of
     /// the table with the values of a message, if there is one.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Subjects {
         Ok(subject)
     }
 
-    /// Returns the number of the subject of calls of a function that have ended in this way, `left` or another.
+    /// Returns the index of the subject of calls of a function that have ended in this way, `left` or another.
     #[inline]
     pub(super) fn of_call(&mut self, function: FunctionId, ending: &str, inventory: &Inventory) -> u32 {
         let (is_left, number) = (usize::from(ending == "left"), function as usize);
@@ -150,14 +150,14 @@ impl Subjects {
         subject
     }
 
-    /// Returns the number of the subject of spans that have ended in this way.
+    /// Returns the index of the subject of spans that have ended in this way.
     pub(super) fn of_span(&mut self, ending: &str) -> u32 {
         let mut properties = [NONE; OF_SUBJECT];
         properties[OfSubject::Kind as usize] = self.shared.words.text(Some(ending));
         self.add(properties)
     }
 
-    /// Returns the number of the subject of a wait.
+    /// Returns the index of the subject of a wait.
     pub(super) fn of_wait(&mut self, texts: &[(OfSubject, Option<&str>)]) -> u32 {
         let mut properties = [NONE; OF_SUBJECT];
         for (of, text) in texts {
@@ -166,7 +166,7 @@ impl Subjects {
         self.add(properties)
     }
 
-    /// Returns the numbers of the subjects of the values of a site's messages.
+    /// Returns the indices of the subjects of the values of a site's messages.
     #[inline]
     pub(super) fn of_values(&mut self, number: usize, site: &TypedSite) -> Arc<[u32]> {
         match self.values.get(number) {
@@ -196,7 +196,7 @@ impl Subjects {
         made
     }
 
-    /// Returns the number of the subject with these properties.
+    /// Returns the index of the subject with these properties.
     fn add(&mut self, properties: [ValueId; OF_SUBJECT]) -> u32 {
         let subjects = &mut self.shared.subjects;
         *self.known.entry(properties).or_insert_with(|| {

@@ -28,7 +28,7 @@ const NUMBER: usize = 8;
 /// The data that rows share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// The values.
+    /// The shared values.
     pub words: SharedValues,
     /// The properties of each thread, in the order of [`OfThread`](super::schema::OfThread).
     pub threads: Vec<[ValueId; OF_THREAD]>,
@@ -43,16 +43,16 @@ pub(super) struct Head<'a> {
     pub numbers: &'a [i64],
     /// The numbers that a row may lack, for [`Source::Optional`].
     pub optional: &'a [Option<i64>],
-    /// The number of the thread in [`Shared::threads`].
+    /// The index of the thread in [`Shared::threads`].
     pub thread: u32,
 }
 
-/// The numbers of values that a table has in another form than the trace.
+/// The counts of values that a table has in another form than the trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Changed {
-    /// Integers that become texts.
+    /// The count of integers that are stored as texts.
     pub as_text: u64,
-    /// The number of unsigned integers that are stored as negative ones.
+    /// The count of unsigned integers that are stored as negative ones.
     pub as_negative: u64,
 }
 
@@ -110,7 +110,7 @@ enum PendingColumn {
 #[derive(Debug, Default)]
 struct Texts {
     bytes: Vec<u8>,
-    /// The end of each text.
+    /// The offset in `bytes` at which each text ends.
     ends: Vec<usize>,
     /// For each row whether it has a text, in the form of definition levels.
     levels: Vec<i16>,
@@ -149,7 +149,7 @@ pub(super) fn signed(number: u64) -> i64 {
 pub(super) struct Table {
     writer: SerializedFileWriter<Vec<u8>>,
     sources: Vec<Source>,
-    /// The numbers of the rows, by their indices.
+    /// The numbers that every row has: a list for each index of [`Source::Number`].
     numbers: Vec<Vec<i64>>,
     optional: Vec<OptionalNumbers>,
     /// The number of rows that are not written yet.
@@ -158,7 +158,7 @@ pub(super) struct Table {
     subjects: Rows,
     texts: [Texts; TEXTS],
     values: Vec<PendingColumn>,
-    /// The size of the values that are not written yet.
+    /// The memory that the values take that are not written yet, in bytes.
     bytes: usize,
 }
 
@@ -378,7 +378,7 @@ pub(super) fn damaged(why: &str) -> ParquetError {
 /// Returns the schema of a table with these columns.
 ///
 /// # Errors
-/// Two columns have the same name.
+/// Returns an error if two columns have the same name.
 pub(super) fn schema_of(of: &[ColumnSpec]) -> Result<Schema> {
     let fields: Result<Vec<_>> = of.iter().map(|column| Ok(Arc::new(schema(column)?))).collect();
     Schema::group_type_builder("records").with_fields(fields?).build()

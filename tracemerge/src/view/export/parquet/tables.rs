@@ -38,9 +38,9 @@ pub(super) struct ParquetFormat {
     count: u64,
     /// The reason for which the output is incomplete.
     failure: Option<String>,
-    /// The numbers of values that have another form in the tables.
+    /// The counts of values that have another form in the tables.
     changed: Changed,
-    /// A buffer.
+    /// A buffer for the fields of a record.
     fields: Vec<u8>,
 }
 
@@ -49,9 +49,9 @@ pub(super) struct ParquetFormat {
 struct TemplateTables {
     /// The tables, with their names.
     tables: Vec<(String, Table)>,
-    /// The table of each template, by the template and the names and types of its values.
+    /// The index of each template's table, by the template and the names and types of its values.
     known: HashMap<(String, Vec<(String, ColumnType)>), usize>,
-    /// The table of each site.
+    /// The index of the table of each site's template, by the index of the site.
     of_sites: Vec<Option<usize>>,
 }
 
@@ -97,7 +97,7 @@ fn name_of(number: usize, template: &str) -> String {
 }
 
 impl TemplateTables {
-    /// Returns the number of the table of a site. Makes the table if it does not exist yet.
+    /// Returns the index of the table of a site. Makes the table if it does not exist yet.
     fn table_of(&mut self, number: usize, site: &TypedSite) -> Result<usize> {
         if let Some(Some(table)) = self.of_sites.get(number) {
             return Ok(*table);

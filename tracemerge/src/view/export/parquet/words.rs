@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// The number of a shared value.
+/// The number of a value that is stored once and named by many rows.
 pub(super) type ValueId = u32;
 
 /// The number that stands for no value.
@@ -12,7 +12,7 @@ pub(super) const NONE: ValueId = 0;
 #[derive(Debug)]
 pub(super) struct SharedValues {
     known: HashMap<Vec<u8>, ValueId>,
-    /// The values by their numbers.
+    /// The values, by their numbers.
     all: Vec<Vec<u8>>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn put_text(text: &str, out: &mut Vec<u8>) {
 }
 
 impl SharedValues {
-    /// Returns the number of values, including the one that stands for no value.
+    /// Returns the count of values, including the one that stands for no value.
     #[must_use]
     pub(super) fn count(&self) -> usize {
         self.all.len()

@@ -23,8 +23,7 @@ pub(super) struct FlamegraphFormat {
 }
 
 impl FlamegraphFormat {
-    /// Makes a format with the functions of `names`, and `labels` for the threads of all origins. `depth`
-    /// limits the paths.
+    /// Makes a format for the calls of `threads`. `depth` limits the paths.
     #[must_use]
     pub(super) fn new(depth: Depth, threads: Threads) -> FlamegraphFormat {
         FlamegraphFormat { folded: FoldedFormat::new(depth, threads), failure: None }

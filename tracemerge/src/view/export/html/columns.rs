@@ -1,9 +1,10 @@
 //! A block of records in columns, which are deflated apart from each other.
 //!
-//! All numbers are varints; those that may be negative are in zigzag form. A record has a lane, its ticks, its time, its
-//! wall time and a code. The lowest bytes of the changes of ticks, which are as good as random, are apart from the rest. Times are steady nanoseconds since the first line of the chosen runs. They are predicted from
-//! the ticks by the block's rate, with the arithmetic of a double, which is the same in the page; the columns have the
-//! changes of the difference, which are zeros as a rule. A code is one of [`code`], or an entry of the dictionary.
+//! All numbers are varints; those that may be negative are in zigzag form. A record has a lane, its ticks, its time,
+//! its wall time and a code. The lowest bytes of the changes of ticks, which are as good as random, are apart from
+//! the rest. Times are steady nanoseconds since the first line of the chosen runs. They are predicted from the ticks
+//! by the block's rate, with the arithmetic of a double, which is the same in the page; the columns have the changes
+//! of the difference, which are zeros as a rule. A code is one of [`code`], or an entry of the dictionary.
 
 use std::io::Write;
 
@@ -18,7 +19,7 @@ use crate::view::export::json::{put_number, put_string};
 pub(super) const RECORDS: usize = 1 << 16;
 /// The number of bytes of texts above which a block ends earlier.
 const MAX_BYTES: usize = 16 << 20;
-/// The least number of texts of a template whose numbers may be written as changes.
+/// The least number of texts of a template whose numbers may be written as changes from text to text.
 const MIN_CHANGES: usize = 8;
 /// The version of the blocks: a page compares itself with pages that have the same one. It is also in `decode.js`.
 const VERSION: u32 = 2;
@@ -29,14 +30,14 @@ const LEVEL: u32 = 6;
 pub(super) mod code {
     /// The innermost call ends by its leave record.
     pub(crate) const LEAVE: u64 = 0;
-    /// Calls end in any other way: flags, the number of calls, and for each one, the innermost first, the number of
-    /// calls inside it that go on, and whether it has a leave record.
+    /// Calls end in any other way. The code is followed by flags, the number of calls, and for each call, the
+    /// innermost first, the number of calls inside it that go on, and whether it has a leave record.
     pub(crate) const END: u64 = 1;
-    /// A wait for the tracer: its begin and its end, relative to the record.
+    /// A wait for the tracer. The code is followed by the begin and the end of the wait, relative to the record.
     pub(crate) const WAIT: u64 = 2;
     /// The code of a wait for the tracer at an unknown time; its duration follows.
     pub(crate) const STALL: u64 = 3;
-    /// The first entry of the dictionary.
+    /// The code of the first entry of the dictionary; those of the other entries follow it.
     pub(crate) const FIRST: u64 = 4;
 }
 
@@ -51,7 +52,7 @@ pub(super) mod state {
     pub(crate) const LOCK: u64 = 4;
 }
 
-/// The time of a record.
+/// The time of a record by three clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub ticks: u64,
@@ -67,22 +68,24 @@ pub(super) struct Block {
     lanes: Vec<u8>,
     moments: Vec<Moment>,
     codes: Vec<u8>,
-    /// The numbers in the texts of each template, text by text, and how many each text has.
+    /// The numbers in the texts of each template, by the template's entry in the dictionary: how many each text has,
+    /// and all numbers, text by text.
     numbers: FastMap<u32, (usize, Vec<u64>)>,
     lengths: Vec<u8>,
     words: Vec<u8>,
     /// The further numbers of records, as many as their codes require.
     pub more: Vec<u8>,
-    /// Times off the processor, and of waiting for locks: lane, reason, begin, duration; for a lock also its holder.
+    /// The periods in which threads did not work: lane, reason, begin and duration; of a wait for a lock also the
+    /// holder.
     states: Vec<u8>,
-    /// Changes of spans, and the texts of their fields.
+    /// The changes of spans; `fields` has the texts of the spans' fields.
     pub spans: Vec<u8>,
     pub fields: Vec<u8>,
     /// The new entries of the dictionary, in JSON, separated by commas.
     pub entries: Vec<u8>,
     /// The new names of spans, in JSON, separated by commas.
     pub span_names: Vec<u8>,
-    /// The last times in `states` and `spans`.
+    /// The last begin in `states`; `last_span` is the last time in `spans`.
     last_state: i64,
     pub last_span: i64,
 }
@@ -95,7 +98,7 @@ impl Block {
         put_varint(code, &mut self.codes);
     }
 
-    /// Adds the arguments of a text of a template.
+    /// Adds the arguments of a text whose template is the entry `entry` of the dictionary.
     pub(super) fn arguments(&mut self, entry: u32, numbers: &[u64], lengths: &[usize], words: &[u8]) {
         if !numbers.is_empty() {
             let of_template = self.numbers.entry(entry).or_insert((numbers.len(), Vec::new()));
@@ -105,7 +108,7 @@ impl Block {
         self.words.extend_from_slice(words);
     }
 
-    /// Adds a time in which a thread did not work.
+    /// Adds a period in which a thread did not work, for the reason `state`.
     pub(super) fn state(&mut self, lane: usize, state: u64, begin: i64, duration: u64) {
         put_varint(lane as u64, &mut self.states);
         put_varint(state, &mut self.states);
@@ -114,7 +117,7 @@ impl Block {
         self.last_state = begin;
     }
 
-    /// Adds a time in which a thread waited for a lock that another thread, or an unknown one, had.
+    /// Adds a period in which a thread waited for a lock that another thread, or an unknown one, had.
     pub(super) fn lock_wait(&mut self, lane: usize, (begin, duration): (i64, u64), holder: Option<usize>) {
         self.state(lane, state::LOCK, begin, duration);
         put_varint(holder.map_or(0, |holder| holder as u64 + 1), &mut self.states);
@@ -125,7 +128,7 @@ impl Block {
         self.moments.len() >= RECORDS || self.words.len() + self.entries.len() + self.fields.len() > MAX_BYTES
     }
 
-    /// Appends the block, with these facts, to the page, and begins an empty one.
+    /// Appends the block, with `facts`, which are names and lists in JSON, to the page, and begins an empty block.
     pub(super) fn write(&mut self, facts: &[(&str, Vec<u8>)], out: &mut Vec<u8>) {
         let mut head = Vec::new();
         let rate = self.rate();
@@ -177,14 +180,15 @@ impl Block {
         *self = Block::default();
     }
 
-    /// Returns the nanoseconds of a tick.
+    /// Returns the average nanoseconds of a tick in the block.
     fn rate(&self) -> f64 {
         let Some((first, last)) = self.moments.first().zip(self.moments.last()) else { return 1.0 };
         let ticks = last.ticks.saturating_sub(first.ticks) as f64;
         if ticks > 0.0 { (last.time - first.time) as f64 / ticks } else { 1.0 }
     }
 
-    /// Returns the columns of ticks, their lowest bytes first, of times and of wall times.
+    /// Returns four columns: the lowest bytes of the changes of ticks, the rest of these changes, times, and wall
+    /// times.
     fn times(&self, first: Moment, rate: f64) -> [Vec<u8>; 4] {
         let [mut low_ticks, mut ticks, mut times, mut walls] = [(); 4].map(|()| Vec::new());
         let (mut last, mut last_error, mut last_distance) = (first.ticks, 0, 0);
@@ -205,8 +209,9 @@ impl Block {
         [low_ticks, ticks, times, walls]
     }
 
-    /// Returns the column of numbers: for each template, and each place in it, the numbers of all texts. If there are
-    /// several, they may be changes from text to text, as a number before them says: whatever is shorter.
+    /// Returns the column of numbers: for each template, and each place of a number in it, the numbers of all texts.
+    /// If there are enough of them, they are written as they are or as changes from text to text, whatever is
+    /// shorter, as a number before them says.
     fn number_column(&self) -> Vec<u8> {
         let mut templates: Vec<_> = self.numbers.iter().collect();
         templates.sort_unstable_by_key(|(entry, _)| **entry);
@@ -241,7 +246,7 @@ pub(super) fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// Appends a number that may be negative.
+/// Appends a number that may be negative, in zigzag form.
 pub(super) fn put_signed(number: i64, out: &mut Vec<u8>) {
     put_varint(zigzag(number), out);
 }

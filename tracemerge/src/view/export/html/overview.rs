@@ -7,7 +7,7 @@ use crate::view::export::json::{put_number, put_string};
 const PERIODS: usize = 600;
 /// The maximum number of threads of the overview: more do not fit on a screen.
 const MAX_LANES: usize = 64;
-/// The maximum number of rows of calls of a thread that have a place.
+/// The maximum number of rows, one for each depth of calls, that a thread has in the overview.
 const MAX_ROWS: usize = 128;
 /// The digits of shares, from nothing to the greatest share.
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -31,7 +31,7 @@ struct LaneOverview {
 }
 
 impl Overview {
-    /// Makes the overview of a trace of this length in nanoseconds.
+    /// Makes the overview of a trace that lasts for `last` nanoseconds.
     pub(super) fn new(last: u64) -> Overview {
         Overview { last, period: last / PERIODS as u64 + 1, lanes: Vec::new() }
     }
@@ -100,7 +100,7 @@ impl Overview {
     }
 }
 
-/// Returns the digit of a share: 0 only for nothing.
+/// Returns the digit for the share of `amount` in `all`: 0 only for nothing.
 fn digit(amount: u64, all: u64) -> u8 {
     let share = u128::from(amount) * 15 / u128::from(all.max(1));
     DIGITS[(share as usize).max(usize::from(amount > 0)).min(15)]

@@ -31,7 +31,7 @@ use crate::view::threads::Thread;
 /// The page without its style, its scripts and its data.
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = concat!(include_str!("page.css"), include_str!("panel.css"));
-/// The sources of the worker.
+/// The scripts of the worker that unpacks the blocks.
 const DECODER: [&str; 3] = [include_str!("inflate.js"), include_str!("decode.js"), include_str!("texts.js")];
 /// The scripts of the page, in the order in which they use each other.
 const SCRIPTS: [&str; 15] = [
@@ -52,8 +52,8 @@ const SCRIPTS: [&str; 15] = [
     include_str!("page.js"),
 ];
 
-/// The maximum number of templates, and of their bytes. Of further texts, all words are arguments, and of those that
-/// would need even more templates, the whole text is one.
+/// The maximum number of templates; `MAX_TEMPLATE_BYTES` is that of their bytes. Of further texts, all words are
+/// arguments; of those that would need even more templates, the whole text is one argument.
 const MAX_TEMPLATES: usize = 100_000;
 const MAX_TEMPLATE_BYTES: usize = 16 << 20;
 
@@ -62,18 +62,18 @@ pub(super) struct HtmlFormat {
     /// The steady time of the first line of the chosen runs, from which times count.
     first: u64,
     lanes: Vec<Lane>,
-    /// The numbers of threads and processes that are in the page.
+    /// The counts of threads and processes that are already in the page.
     written: (usize, usize),
     /// The number of entries of the dictionary.
     entries: u32,
-    /// The entry of each function, plus 1.
+    /// The index of each function's entry in the dictionary, plus 1; 0 if the function has no entry.
     functions: ByNumber<u32>,
-    /// The entry of each template, by its kind, its site and its text.
+    /// The index of each template's entry in the dictionary, by the template's kind, its site and its text.
     templates: FastMap<Vec<u8>, u32>,
     template_bytes: usize,
     span_names: HashMap<String, u64>,
     block: Block,
-    /// The number of full blocks, and their text: the overview, which is known at the end, comes before them.
+    /// The number of full blocks; `data` has their text: the overview, which is known at the end, comes before them.
     blocks: usize,
     data: Vec<u8>,
     overview: Overview,
@@ -83,12 +83,12 @@ pub(super) struct HtmlFormat {
     not_text: u64,
 }
 
-/// A thread.
+/// The state of a thread.
 struct Lane {
     wall: ClockReader,
     /// The functions of the open calls, and the times at which they were entered.
     open: Vec<(FunctionId, u64)>,
-    /// The end of the last wait for the tracer.
+    /// The end of the thread's last wait for the tracer, in nanoseconds.
     waited_until: u64,
     /// The wait for a lock or a notification in which the thread is.
     lock_wait: Option<LockWait>,
@@ -147,7 +147,7 @@ fn kind_of(lock: LockContent) -> u8 {
 }
 
 impl HtmlFormat {
-    /// Returns a time as the page has it: since the first line.
+    /// Returns a steady time as the page has it: in nanoseconds since the first line.
     fn since_first(&self, time: u64) -> i64 {
         time.wrapping_sub(self.first) as i64
     }
@@ -160,7 +160,7 @@ impl HtmlFormat {
         &mut self.lanes[thread]
     }
 
-    /// Adds a record with this code.
+    /// Adds a record with this code to the block.
     fn put(&mut self, event: &Event<'_>, code: u64, inventory: &Inventory) {
         let wall = self.lane(event.thread, inventory).wall.at(event.ticks);
         let moment = Moment { ticks: event.ticks.0, time: self.since_first(event.time), wall };
@@ -168,7 +168,7 @@ impl HtmlFormat {
         self.block.record(event.thread, moment, code);
     }
 
-    /// Begins an entry of the dictionary in the block. Returns its number.
+    /// Begins an entry of the dictionary in the block. Returns the index of the entry.
     fn begin_entry(&mut self, kind: u8) -> u32 {
         let entries = &mut self.block.entries;
         entries.extend_from_slice(if entries.is_empty() { b"[\"" } else { b",[\"" });
@@ -236,7 +236,7 @@ impl HtmlFormat {
         self.split = split;
     }
 
-    /// Returns whether there may be another template.
+    /// Returns whether there may be another template, if at most `most` are permitted.
     fn has_room(&self, most: usize) -> bool {
         self.templates.len() < most && self.template_bytes < MAX_TEMPLATE_BYTES
     }

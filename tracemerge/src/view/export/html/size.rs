@@ -6,10 +6,10 @@ use crate::ui::messages::Grouped;
 
 /// The maximum number of records of a page. A browser needs about 70 bytes for each.
 const MAX_RECORDS: u64 = 20_000_000;
-/// The number of records of the proposed parts.
+/// The number of records of each proposed part.
 const PART_RECORDS: u64 = 10_000_000;
 
-/// The number of records so far, and the times at which parts of the trace begin.
+/// The number of records so far, and the times at which the proposed parts of the trace begin.
 #[derive(Debug, Default)]
 pub(super) struct Size {
     records: u64,
@@ -17,7 +17,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// Adds a record.
+    /// Counts a record that was made at `time`.
     pub(super) fn add(&mut self, time: i64) {
         // Times of ends may be before those of the records before them.
         let least = self.begins.last().copied().unwrap_or(0);

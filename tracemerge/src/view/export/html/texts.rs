@@ -16,7 +16,7 @@ pub(super) struct Split {
     pub template: Vec<u8>,
     /// The numbers, in order.
     pub numbers: Vec<u64>,
-    /// The lengths of the words with digits, in order, and their bytes.
+    /// The lengths in bytes of the words that are arguments, in order; `words` has the bytes of these words.
     pub lengths: Vec<usize>,
     pub words: Vec<u8>,
 }
@@ -31,8 +31,8 @@ impl Split {
         self.words.clear();
     }
 
-    /// Appends a text to the template and the arguments. If `all_words`, each word is an argument: so texts that differ in
-    /// words, too, have one template.
+    /// Appends a text to the template and the arguments. If `all_words` is set, each word is an argument, so that
+    /// texts that differ in words have one template, too.
     pub(super) fn split(&mut self, text: &str, all_words: bool) {
         let head = self.template.len();
         let mut rest = text.as_bytes();
@@ -58,7 +58,7 @@ impl Split {
         }
     }
 
-    /// Makes the whole text one argument. The template is longer than its head by one byte.
+    /// Makes the whole text one argument. The template is its first `head` bytes and one byte for the argument.
     pub(super) fn take_whole(&mut self, head: usize, text: &str) {
         self.template.truncate(head);
         self.template.push(WORD);
@@ -70,7 +70,7 @@ impl Split {
     }
 }
 
-/// Returns the number that has exactly these digits.
+/// Returns the number whose decimal form is `word`, if there is one.
 fn number(word: &[u8]) -> Option<u64> {
     if word.len() > MAX_DIGITS || (word[0] == b'0' && word.len() > 1) {
         return None;

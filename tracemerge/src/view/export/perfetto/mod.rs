@@ -97,14 +97,14 @@ const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u8 = 2;
-/// The clocks of a snapshot: the time of day, and the default clock of times.
+/// The clock of a snapshot that is the time of day; `BOOTTIME` is the default clock of times.
 const REALTIME: u64 = 1;
 const BOOTTIME: u64 = 6;
 /// The maximum length of an event for which the length of its packet certainly fits into one byte.
 const SHORT: u8 = 0x7f - SmallBuffer::ROOM as u8;
-/// The sequence of packets that belong to no thread.
+/// The id of the sequence of packets that belong to no thread.
 const COMMON: u64 = 1;
-/// The role of an interned name in the sequence of a thread.
+/// An interned name by its role and its id, in the sequence of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Interned {
     Category(u64),
@@ -121,7 +121,7 @@ struct Sequence {
     common: SmallBuffer,
     /// The names that were introduced.
     told: KnownNames,
-    /// The end of the last stall; `None` if the track of stalls was not introduced.
+    /// The end of the thread's last stall; `None` if the track of stalls was not introduced.
     stalled_until: Option<u64>,
     /// Whether the track of times off the processor was introduced.
     has_states: bool,
@@ -160,9 +160,9 @@ struct KnownNames {
 /// The common parts of the messages of a site.
 #[derive(Debug, Default)]
 struct KnownSite {
-    /// The categories, the name and the place, in the form of an event.
+    /// The encoded fields of an event that have the categories, the name and the place in the source.
     fields: Vec<u8>,
-    /// The numbers of the names of its values.
+    /// The ids of the names of the site's values.
     values: Vec<u64>,
 }
 
@@ -172,8 +172,7 @@ fn is_new(set: &mut ByNumber<bool>, number: usize) -> bool {
     !std::mem::replace(set.get_mut(u32::try_from(number).unwrap_or(u32::MAX)), true)
 }
 
-/// The format of Perfetto.
-/// The description of the format.
+/// The description of the format for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "perfetto",
     about: "A timeline for Perfetto, https://ui.perfetto.dev",
@@ -186,28 +185,29 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: Some(export_events::<PerfettoFormat>),
 };
 
+/// The format of Perfetto.
 #[derive(Debug, Default)]
 pub(crate) struct PerfettoFormat {
     sequences: Vec<Sequence>,
     pids: Pids,
-    /// The numbers of interned texts.
+    /// The ids of interned texts.
     texts: FastMap<String, u64>,
     has_clock: bool,
-    /// The enter event of each function, by the number of the function, without the parts that differ from
-    /// call to call; empty if it is not known.
+    /// The enter event of each function, by the id of the function, without the parts that differ from call to call;
+    /// empty if it is not known.
     enter_events: Vec<Vec<u8>>,
     /// The common parts of the messages of each site.
     sites: Vec<KnownSite>,
-    /// The state from which flows of messages begin.
+    /// The part that finds the flows of messages.
     flows: Flows,
     /// The processes whose group of tracks of spans was introduced.
     with_spans: BTreeSet<usize>,
-    /// Buffers for interned data and for an event.
+    /// A buffer for interned data; `event` is a buffer for the event that is prepared.
     interned: Vec<u8>,
     event: Vec<u8>,
 }
 
-/// Returns the number of the track of a process. Tracks of threads and of stalls have other numbers.
+/// Returns the id of the track of a process. Tracks of threads and of stalls have other ids.
 fn process_track(process: usize) -> u64 {
     1 << 32 | process as u64
 }
@@ -224,7 +224,7 @@ fn states_track(thread: usize) -> u64 {
     4 << 32 | thread as u64
 }
 
-/// Returns the number of the track around the tracks of a process's spans.
+/// Returns the id of the track around the tracks of a process's spans.
 fn spans_track(process: usize) -> u64 {
     5 << 32 | process as u64
 }
@@ -233,7 +233,7 @@ fn span_track(number: u64) -> u64 {
     1 << 40 | number
 }
 
-/// Returns the number of the name of a function. Names of templates and other texts have other numbers.
+/// Returns the id of the name of a function. Names of templates and other texts have other ids.
 fn name_of_function(function: u32) -> u64 {
     u64::from(function) * 4 + 1
 }
@@ -311,7 +311,7 @@ impl PerfettoFormat {
         });
     }
 
-    /// Returns the number of a text.
+    /// Returns the id of an interned text.
     fn text(&mut self, text: &str) -> u64 {
         if let Some(number) = self.texts.get(text) {
             return *number;
@@ -334,28 +334,28 @@ impl PerfettoFormat {
         put_named(field, id, text, &mut self.interned);
     }
 
-    /// Appends the category to the event.
+    /// Appends the category `text` to the prepared event.
     fn category(&mut self, thread: usize, text: &str) {
         let id = self.text(text);
         self.intern(thread, Interned::Category(id), text);
         put_number(field::event::CATEGORY_ID, id, &mut self.event);
     }
 
-    /// Appends the name to the event. There must be only a few different names.
+    /// Appends the name `text` to the prepared event. There must be only a few different names.
     fn name(&mut self, thread: usize, text: &str) {
         let id = name_of_text(self.text(text));
         self.intern(thread, Interned::Name(id), text);
         put_number(field::event::NAME_ID, id, &mut self.event);
     }
 
-    /// Appends an annotation to the event.
+    /// Appends an annotation to the prepared event.
     fn annotation(&mut self, thread: usize, name: &str, put: impl FnOnce(&mut Vec<u8>)) {
         let id = self.text(name);
         self.intern(thread, Interned::AnnotationName(id), name);
         put_annotation(id, &mut self.event, put);
     }
 
-    /// Appends annotations with values to the event.
+    /// Appends annotations with values to the prepared event.
     fn values(&mut self, thread: usize, values: &[Argument<'_>]) {
         for (name, value) in values {
             let id = self.text(name);
@@ -364,7 +364,7 @@ impl PerfettoFormat {
         }
     }
 
-    /// Marks the event as a part of a flow.
+    /// Marks the prepared event as a part of a flow.
     fn flow(&mut self, flow: Flow) {
         match flow {
             Flow::Passes(id) => put_fixed(field::event::FLOW, id, &mut self.event),
@@ -374,8 +374,8 @@ impl PerfettoFormat {
         }
     }
 
-    /// Writes an extra event for each flow that begins with an already written event, at the same place.
-    /// Returns the flows of the message itself.
+    /// Writes an extra event for each flow that begins with an already written event, at the time and on the thread
+    /// of that event. Returns the flows of the message itself.
     fn flows_of(
         &mut self,
         event: &Event<'_>,
@@ -444,8 +444,8 @@ impl PerfettoFormat {
         self.write(thread, event.time, out);
     }
 
-    /// Appends the categories, the name and the place of a site to the event. Also introduces the names of
-    /// its values.
+    /// Appends the categories, the name and the place of a site to the prepared event. Also introduces the names of
+    /// the site's values.
     fn site(&mut self, thread: usize, number: usize, known: &TypedSite) {
         if !is_new(&mut self.sequences[thread].told.sites, number) {
             return self.event.extend_from_slice(&self.sites[number].fields);
@@ -655,7 +655,7 @@ fn put_location(id: u64, file: &str, function: &str, line: Option<u32>, out: &mu
     });
 }
 
-/// Appends an annotation with the number of its name. `put` appends its value.
+/// Appends an annotation whose name has the id `name`. `put` appends the value.
 fn put_annotation(name: u64, event: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     put_message(field::event::ANNOTATION, event, |out| {
         put_number(field::annotation::NAME_ID, name, out);
@@ -663,7 +663,7 @@ fn put_annotation(name: u64, event: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)
     });
 }
 
-/// Appends an annotation with the number of its name and a value.
+/// Appends an annotation with a value, whose name has the id `name`.
 fn put_value(name: u64, value: &Value<'_>, event: &mut Vec<u8>) {
     use field::annotation::{BOOL, DOUBLE, NAME_ID, POINTER, SIGNED, TEXT, UNSIGNED};
     let mut few = SmallBuffer::default();

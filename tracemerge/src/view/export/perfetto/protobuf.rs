@@ -1,7 +1,7 @@
 //! The part of the wire format of protocol buffers that this program writes: numbers, texts, and nested
 //! messages.
 
-/// The wire types of fields.
+/// The wire type of numbers; the next two are those of values of 64 bits, and of texts and messages.
 const VARINT: u64 = 0;
 const FIXED_64: u64 = 1;
 const BYTES: u64 = 2;
@@ -21,13 +21,13 @@ fn varint_groups(number: u64) -> [u8; 10] {
     bytes
 }
 
-/// Returns the tag byte of a number; `field` must be below 16.
+/// Returns the tag byte of a field that is a number; `field` must be below 16.
 #[inline]
 pub(super) const fn tag_of_number(field: u64) -> u8 {
     (field << 3 | VARINT) as u8
 }
 
-/// Returns the tag byte of a text or a message; `field` must be below 16.
+/// Returns the tag byte of a field that is a text or a message; `field` must be below 16.
 #[inline]
 pub(super) const fn tag_of_bytes(field: u64) -> u8 {
     (field << 3 | BYTES) as u8
@@ -56,7 +56,7 @@ impl SmallBuffer {
         self.length += N;
     }
 
-    /// Appends a number.
+    /// Appends a number as a varint.
     #[inline]
     pub(super) fn push_varint(&mut self, number: u64) {
         let end = self.length + (number | 1).ilog2() as usize / 7 + 1;
@@ -74,7 +74,7 @@ impl SmallBuffer {
         self.push(&number.to_le_bytes());
     }
 
-    /// Appends the bytes of another instance.
+    /// Appends the bytes of another buffer.
     #[inline]
     pub(super) fn push_buffer(&mut self, other: &SmallBuffer) {
         self.bytes[self.length..][..Self::MAX_PUSHED_BYTES]
@@ -82,7 +82,7 @@ impl SmallBuffer {
         self.length += other.length.min(Self::MAX_PUSHED_BYTES);
     }
 
-    /// Sets the byte at a place to the number of bytes after it, plus `more` for bytes that are elsewhere.
+    /// Sets the byte at the index `place` to the number of bytes after it, plus `more` for bytes that are elsewhere.
     #[inline]
     pub(super) fn set_length(&mut self, place: usize, more: u8) {
         self.bytes[place] = (self.length - place - 1) as u8 + more;

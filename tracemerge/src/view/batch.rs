@@ -103,7 +103,7 @@ pub(crate) trait RecordHolder: RecordSink + Send {
 pub(crate) struct Formatted<'a> {
     format: Box<dyn Export>,
     origins: &'a [Origin],
-    /// The bytes to write.
+    /// The formatted bytes to write.
     pub text: Vec<u8>,
     /// The number of lines that the records have in the traces.
     pub lines: u64,

@@ -26,20 +26,20 @@ use crate::view::span_threads::SpanThreads;
 use crate::view::thread_states::OffSum;
 use crate::view::threads::{Thread, ThreadIds, Threads};
 
-/// The choice of the counts that are made.
+/// The settings of [`CallCounts`]: which counts are made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counting {
     /// Whether the calls of each function are counted for each thread.
     pub by_thread: bool,
     /// Whether the time of each call path is counted.
     pub paths: bool,
-    /// The depth limit of the paths.
+    /// The depth up to which calls have paths of their own.
     pub depth: Depth,
     /// Whether spans are counted, which needs the records of all threads in the order of the merge.
     pub spans: bool,
 }
 
-/// Returns a text of the trace without escapes.
+/// Returns the text `escaped` of a trace without its escapes.
 fn plain(escaped: &[u8]) -> String {
     String::from_utf8_lossy(&unescape(escaped)).into_owned()
 }
@@ -169,7 +169,7 @@ impl Counted {
         self.times.push(total);
     }
 
-    /// Adds the calls of another thread, or of another function.
+    /// Adds the counts of another thread, or of another function.
     pub(crate) fn add(&mut self, other: &Counted) {
         self.min = if self.calls == 0 { other.min } else { self.min.min(other.min) };
         self.calls += other.calls;
@@ -438,7 +438,7 @@ impl CallCounts {
         folded.map(|(_, (_, calls))| calls).sum()
     }
 
-    /// Returns the depth limit of the paths.
+    /// Returns the depth up to which calls have paths of their own.
     #[must_use]
     pub(crate) fn depth(&self) -> Depth {
         self.counting.depth

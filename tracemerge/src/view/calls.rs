@@ -308,9 +308,10 @@ impl OpenCalls {
     /// Returns whether `call`, which is inside the call at index `left` that is left now, will have its leave record
     /// later.
     ///
-    /// It will not if it is a frame of the stack inside another one, and nobody knows if records of the thread were
-    /// lost since it was entered. A guard always writes a leave record, unless a `longjmp` of C skips it. So a guard
-    /// that is known only by its address outlives only one call, and not if another one of its place already does.
+    /// It will not if it is a frame of the stack inside another frame. If records of the thread were lost since it
+    /// was entered, nobody knows, and the result is false. A guard always writes a leave record, unless a `longjmp`
+    /// of C skips it. So a guard that is known only by its address outlives only one call, and not if another guard
+    /// of its place already does.
     fn outlives(&self, call: &OpenCall, left: usize) -> bool {
         let (around, outer) = (self.calls[left], &self.calls[..left]);
         call.losses == self.losses
@@ -528,9 +529,8 @@ pub(crate) enum Cut {
     SwitchedOff,
 }
 
-/// Returns the reason for which a `#` line of a thread, with these `ticks`, ends its open calls, and the time
-/// at which they end; `None` if they go on. A thread may record long afterwards that tracing was switched
-/// off.
+/// Returns the reason for which a `#` line of a thread, with these `ticks`, ends the thread's open calls, and the
+/// time at which they end; `None` if they go on. A thread may record long afterwards that tracing was switched off.
 #[must_use]
 pub(crate) fn cut(meta: &Meta, ticks: Ticks) -> Option<(Cut, Ticks)> {
     match meta {

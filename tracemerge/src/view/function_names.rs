@@ -27,8 +27,8 @@ pub(crate) type FunctionId = u32;
 /// A function in readable form. The texts are escaped, as in lines of traces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Function {
-    /// The name; all names if functions share their code. If there is no name: the offset in the file, such as
-    /// `app+0x1234`, or the address if the file is not known.
+    /// The name of the function; all names if several functions share their code. If there is no name: the offset in
+    /// the file, such as `app+0x1234`, or the address if the file is not known.
     pub name: String,
     /// The source file without its directories, and the line, such as `parse.rs:88`; empty if they are not
     /// known.
@@ -91,9 +91,9 @@ impl Function {
         FunctionName { function: self.name.as_bytes(), at: self.place.as_bytes(), called_from: &[] }
     }
 
-    /// Returns whether both functions are at the same line of the same file, or have the same name in the
-    /// same file. The directories may be missing in one of the places. The line alone does not suffice: debug
-    /// information may have the line of an attribute, and a site has that of the function.
+    /// Returns whether both functions are at the same line of the same file, or have the same name in the same file.
+    /// The directories may be missing in one of the places. The line alone does not suffice: debug information may
+    /// have the line of an attribute, while a site has the line of the function.
     fn is_beside(&self, other: &Function) -> bool {
         let ends = |long: &str, short: &str| {
             let before = long.strip_suffix(short).filter(|_| !short.is_empty());
@@ -156,7 +156,7 @@ pub(crate) struct FunctionNames {
 /// records. It finds them without the lock of the names.
 #[derive(Debug)]
 pub(crate) struct KnownCalls {
-    /// The serial number of the records that have these places, and the generation of the names.
+    /// The serial number of the records to which the places in `call_info` belong, and the generation of the names.
     of: (u64, u64),
     /// The call at each place; `None` if the place was not met, or may mean another call the next time.
     call_info: Vec<Option<CallInfo>>,

@@ -26,9 +26,9 @@ const OTHERS: &str = "(spans with other names)";
 /// The way in which a span has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// The program closed it, or its function has returned.
+    /// The program has closed the span, or the span's function has returned.
     Ended,
-    /// The program dropped its future before the end.
+    /// The program has dropped the span's future before the span's end.
     Cancelled,
     /// The span has not ended.
     Open,

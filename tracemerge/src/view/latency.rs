@@ -8,7 +8,7 @@ const BITS: u32 = 7;
 /// The count of classes in a row of the histogram.
 const ROW: usize = 1 << BITS;
 
-/// A histogram of distances in ticks.
+/// A histogram of distances, such as durations in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Latencies {
     /// The counts of distances by class: one row for distances below 128, then one row for each greater length in

@@ -253,7 +253,7 @@ impl NamedView {
     /// Returns the layout whose options all have their defaults.
     ///
     /// # Errors
-    /// If an option has no default.
+    /// Returns an error if an option has no default.
     pub(crate) fn by_default(&self) -> Result<Arc<dyn Layout>, clap::Error> {
         self.with_options(&[])
     }
@@ -261,7 +261,7 @@ impl NamedView {
     /// Returns the layout with these options.
     ///
     /// # Errors
-    /// If there is no such option.
+    /// Returns an error if there is no such option.
     pub(crate) fn with_options(&self, options: &[&str]) -> Result<Arc<dyn Layout>, clap::Error> {
         let words = [self.name].into_iter().chain(options.iter().copied());
         (self.layout)(&(self.options)(Command::new(self.name)).try_get_matches_from(words)?)

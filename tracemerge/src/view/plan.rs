@@ -43,7 +43,8 @@ const NAMED_THREADS: usize = 12;
 #[derive(Debug)]
 pub(crate) struct Plan<'v> {
     view: &'v View,
-    /// Whether the states of threads are left out, because the layout takes them [otherwise](crate::view::thread_states).
+    /// Whether the states of threads are left out, because the layout takes them [apart from the
+    /// records](crate::view::thread_states).
     leaves_out_states: bool,
     /// The sorted ranges of each source that contain its wanted lines; a source that is not shown has none.
     pub ranges: Vec<Vec<SortedRange>>,

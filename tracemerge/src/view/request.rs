@@ -22,7 +22,7 @@ use crate::view::wanted_threads::ThreadSelector;
 /// A requested merge, without the applications whose traces are merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// The file that is written, or `-` for standard output; `None` means the default.
+    /// The file that is written, or `-` for standard output; `None` means the default output.
     pub output: Option<OsString>,
     /// Whether the traces of all runs are wanted, not only the newest run.
     pub all_runs: bool,
@@ -149,7 +149,8 @@ impl View {
         self.has_period() || !self.selection.is_all() || !self.thread.is_empty() || !self.process.is_empty()
     }
 
-    /// Returns the given options that select records by their content, not by their time or number.
+    /// Returns the given options that select records by their content, not by their time or by a limit of their
+    /// count.
     #[must_use]
     pub(crate) fn selecting_options(&self) -> Vec<&'static str> {
         let sites = self.selection.sites.as_ref().map(|sites| &sites.wanted);

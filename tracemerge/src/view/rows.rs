@@ -245,7 +245,7 @@ impl<T: 'static> Column<T> {
     }
 }
 
-/// A type of rows.
+/// A type whose values are the rows of one kind of table.
 pub(crate) trait Row: Sized + 'static {
     /// The name of the array of rows in JSON.
     const NAME: &'static str;
@@ -288,7 +288,7 @@ pub(crate) const ALL_ROWS: usize = usize::MAX;
 /// Reads the number of rows that a table may have: a number, or `all`.
 ///
 /// # Errors
-/// If the text is neither.
+/// Returns an error if the text is neither.
 pub(crate) fn row_limit(text: &str) -> Result<usize, String> {
     if text == "all" {
         return Ok(ALL_ROWS);

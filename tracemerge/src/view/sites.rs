@@ -23,7 +23,7 @@ pub(crate) struct SiteSelection {
 /// Conditions for sites. An empty list, or no level, admits all sites.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WantedSites {
-    /// The wanted modules.
+    /// The paths of the wanted modules.
     pub modules: Vec<String>,
     /// The wanted targets. The target of a site without one is its module.
     pub targets: Vec<String>,

@@ -27,7 +27,7 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// Returns the label of a thread for which none is needed.
+    /// Returns an empty label, for a thread that needs none.
     #[must_use]
     pub(crate) const fn none() -> Label {
         Label { text: String::new(), process: 0 }
@@ -46,7 +46,7 @@ impl Label {
         Label { text: format!("{}{own}", self.process_prefix()), process: self.process }
     }
 
-    /// Returns the name of the process and `/`, if the label has them.
+    /// Returns the part of the label that names the process, with its `/`; empty if the label has none.
     #[must_use]
     pub(crate) fn process_prefix(&self) -> &str {
         &self.text[..self.process]

@@ -76,9 +76,10 @@ pub(crate) struct Thread {
     known_label: Arc<Label>,
     /// The name in `known_label`, if it is the thread's own.
     known_name: Option<String>,
-    /// The clock of its ticks, which is common to the threads of one boot.
+    /// The clock of the thread's ticks, which is common to the threads of one boot.
     pub clock: Arc<TickClock>,
-    /// The conversion from the clock of its machine, if its ticks are those of another one.
+    /// The conversion from the clock of the thread's machine, if the thread's ticks were converted to those of
+    /// another machine.
     pub foreign: Option<Scale>,
     reader: ClockReader,
     work: WorkTime,

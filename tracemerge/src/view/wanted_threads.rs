@@ -54,7 +54,7 @@ pub(crate) struct ThreadSelector {
     text: String,
     /// The thread's id, if the text is a number.
     id: Option<u64>,
-    /// The pattern for names, or the reason why the text is none.
+    /// The pattern for names, or the reason why the text is no pattern.
     pattern: Result<GlobMatcher, String>,
 }
 

@@ -129,7 +129,7 @@ impl Delivery<'_, '_> {
         }
     }
 
-    /// Merges the wanted lines into `out`, which is not begun again, and reports the findings to the user.
+    /// Merges the wanted lines into `out`, which cannot be begun again, and reports the findings to the user.
     ///
     /// # Errors
     /// Returns an error if files are out of order, or change while they are read, or if writing to `out` fails.

@@ -192,7 +192,7 @@ impl CallLines {
 /// The lines of call stacks, and the number of functions that they leave out.
 #[derive(Debug)]
 pub(crate) struct StackLines {
-    /// Whether all functions are shown.
+    /// Whether all functions of call stacks are shown.
     is_full: bool,
     /// The maximum number of functions of a stack that are shown.
     most: usize,

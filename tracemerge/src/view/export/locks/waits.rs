@@ -235,12 +235,13 @@ pub(super) struct CountedWait {
     pub ending: WaitEnding,
 }
 
-/// The times off the processor when the lock of a wait changed its holder for the first time since the wait began.
+/// The times off the processor that were summed up when the lock of a wait changed its holder for the first time
+/// since the wait began.
 #[derive(Clone, Copy, Debug)]
 struct HandedOver {
     /// The times off the processor of the first holder, from the beginning of the wait until this change.
     first: OffSum,
-    /// The times off the processor in the `off` of the [`Queue`] at this change.
+    /// The sum `off` of the lock's [`Queue`] at this change.
     before: OffSum,
 }
 

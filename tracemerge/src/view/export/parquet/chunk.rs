@@ -1,5 +1,5 @@
-//! The columns of shared values, which this program encodes itself: a dictionary, and for each row a number in it.
-//! The crate would make a dictionary from the values of all rows, which the rows only name here.
+//! The columns of shared values, which this program encodes itself: a dictionary, and for each row an index in it.
+//! The crate `parquet` would need the values of all rows to make a dictionary, and rows have only their numbers here.
 
 use bytes::Bytes;
 use itertools::Itertools;
@@ -23,7 +23,7 @@ const LONGEST_LIMIT: usize = 64;
 
 /// An encoded column of a row group.
 pub(super) struct Chunk {
-    /// The pages.
+    /// The encoded pages.
     pub bytes: Bytes,
     /// The metadata of the pages in the file.
     pub close: ColumnCloseResult,

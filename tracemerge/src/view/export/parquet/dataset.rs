@@ -1,5 +1,5 @@
-//! The tables of a data set, for one run. Each file is a part of the stream, named by its table, its day and its number:
-//! `records.2026-11-18.0.parquet`. The command `dataset add` gives the files their places in the set.
+//! The tables of a data set, for one run. Each file is a part of the stream, named by its table, its day and its
+//! number: `records.2026-11-18.0.parquet`. The command `dataset add` gives the files their places in the set.
 //!
 //! Rows are in the order of the merge. A file ends at a number of rows or of bytes; a day that comes again, because the
 //! wall clock was set, continues its file.
@@ -128,7 +128,7 @@ impl TableName {
         }
     }
 
-    /// Returns the columns.
+    /// Returns the columns of the table.
     #[must_use]
     pub(crate) fn columns(self) -> &'static [ColumnSpec] {
         match self {
@@ -168,9 +168,9 @@ struct Call {
     function: FunctionId,
     /// The span that the thread is in during the call, if any.
     span: Option<i64>,
-    /// The time of its beginning by the wall clock, in microseconds.
+    /// The time at which the call began, by the wall clock, in microseconds.
     begin: u64,
-    /// The time of its beginning in steady time, in nanoseconds.
+    /// The time at which the call began, in nanoseconds of steady time.
     begin_ns: u64,
     ticks: u64,
     /// The time of the calls inside this one that have ended, without the waits for the tracer, in nanoseconds.

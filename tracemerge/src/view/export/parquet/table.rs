@@ -405,8 +405,8 @@ fn schema(column: &ColumnSpec) -> Result<Schema> {
         .build()
 }
 
-/// Returns the settings for the columns that the crate encodes: integers by their differences or by a dictionary, values
-/// that rows share by a dictionary, everything else plain; compressed.
+/// Returns the settings for the columns that the crate encodes: integers by their differences or by a dictionary,
+/// values that rows share by a dictionary, everything else plain; compressed.
 pub(super) fn properties<K: AsRef<str>>(
     of: &[ColumnSpec],
     metadata: &[(K, String)],

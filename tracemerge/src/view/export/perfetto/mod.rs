@@ -166,7 +166,7 @@ struct KnownSite {
     values: Vec<u64>,
 }
 
-/// Adds a number to a set. Returns whether it is new.
+/// Adds a number to a set. Returns whether the set did not have it yet.
 fn is_new(set: &mut ByNumber<bool>, number: usize) -> bool {
     // The numbers of functions and sites have 32 bits.
     !std::mem::replace(set.get_mut(u32::try_from(number).unwrap_or(u32::MAX)), true)

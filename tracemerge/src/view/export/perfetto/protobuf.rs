@@ -41,7 +41,7 @@ pub(super) struct SmallBuffer {
 }
 
 impl SmallBuffer {
-    /// The maximum number of bytes.
+    /// The maximum number of bytes in the buffer.
     pub(super) const ROOM: usize = 32;
     /// The maximum number of bytes that [`SmallBuffer::push_buffer`] appends.
     const MAX_PUSHED_BYTES: usize = 16;

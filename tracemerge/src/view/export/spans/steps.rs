@@ -1,5 +1,5 @@
-//! The steps of one span: when it was busy and on which thread, for which locks it waited, and what happened while it was
-//! idle.
+//! The steps of one span: when it was busy and on which thread, for which locks it waited, and what happened while it
+//! was idle.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -214,7 +214,7 @@ impl Steps {
         }
     }
 
-    /// Takes the record of a lock by a thread.
+    /// Takes a lock record of a thread.
     pub(super) fn lock(
         &mut self,
         event: &Event<'_>,

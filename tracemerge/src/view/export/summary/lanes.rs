@@ -100,8 +100,8 @@ impl Lanes {
         }
     }
 
-    /// Returns the lane of a thread as text: `#` in calls, `+` in calls for less than half of the time, `-` waiting, `t`
-    /// waiting for the tracer, `p` preempted, `.` records outside of calls, a space for nothing.
+    /// Returns the lane of a thread as text: `#` in calls, `+` in calls for less than half of the time, `-` waiting,
+    /// `t` waiting for the tracer, `p` preempted, `.` records outside of calls, a space for nothing.
     pub(super) fn text(&self, thread: usize) -> String {
         let Some(lane) = self.lanes.get(thread) else { return String::new() };
         let length = (self.span() / PARTS as u64).max(1);

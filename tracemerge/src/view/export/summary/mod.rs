@@ -91,7 +91,7 @@ impl Layout for SummaryLayout {
     }
 }
 
-/// A wait for a lock or a notification.
+/// A wait for a lock or a notification that has not ended.
 #[derive(Clone, Debug, Serialize)]
 struct OpenWait {
     /// The label of the thread.
@@ -141,7 +141,7 @@ struct SummaryFormat {
     open_calls: Vec<OpenCall>,
 }
 
-/// A thread, for programs.
+/// The facts about a thread in the output for programs.
 #[derive(Debug, Serialize)]
 struct ThreadRow {
     thread: String,
@@ -154,7 +154,7 @@ struct ThreadRow {
     lane: String,
 }
 
-/// A function, for programs.
+/// The facts about a function in the output for programs.
 #[derive(Debug, Serialize)]
 struct FunctionRow {
     function: String,
@@ -165,7 +165,7 @@ struct FunctionRow {
     max_ns: u64,
 }
 
-/// All facts. Times are in nanoseconds.
+/// All facts of the summary. Times are in nanoseconds.
 #[derive(Debug, Serialize)]
 struct Summary {
     version: u32,
@@ -217,7 +217,7 @@ impl SummaryFormat {
         }
     }
 
-    /// Counts a wait of a thread in the function that it is in.
+    /// Counts a wait of a thread in the function that the thread is in.
     fn count_wait(&mut self, thread: usize, since: u64, now: u64) {
         self.has_waits = true;
         // The states of a thread have all its waits.
@@ -230,7 +230,8 @@ impl SummaryFormat {
         }
     }
 
-    /// Follows the calls of a thread, after a record.
+    /// Notes after a record whether a thread is in calls. If it no longer is, fills its lane with the time for which
+    /// it was.
     fn follow_calls(&mut self, thread: usize, now: u64) {
         let in_calls_since = &mut self.threads[thread].in_calls_since;
         match (self.counts.innermost(thread).is_some(), *in_calls_since) {

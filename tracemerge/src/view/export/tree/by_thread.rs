@@ -8,7 +8,7 @@ use crate::view::export::time_column::TimeColumn;
 use crate::view::export::tree::folded_lines::FoldedLines;
 use crate::view::export::tree::held::TreeLine;
 
-/// The number of bytes of lines of all threads that wait in memory.
+/// The maximum number of bytes of lines of all threads that wait in memory.
 const MOST_BYTES: usize = if cfg!(test) { 500 } else { 16 << 20 };
 /// The number of bytes that are read from the file at once.
 const PART: usize = 1 << 20;
@@ -16,7 +16,7 @@ const PART: usize = 1 << 20;
 /// The lines of a thread.
 #[derive(Debug)]
 pub(super) struct ThreadLines {
-    /// The column of the times, which may depend on the thread's line before.
+    /// The column of the times, which may depend on the thread's previous line.
     time: TimeColumn,
     /// The thread's last line, to which equal lines are added.
     pub folded: FoldedLines,

@@ -321,7 +321,7 @@ impl TreeFormat {
         }
     }
 
-    /// Makes the column of labels as wide as the label of a thread, which is new.
+    /// Makes the column of labels wide enough for the new label of a thread.
     fn widen(&mut self, thread: usize) {
         let columns = self.threads.threads()[thread].full_label().chars().count();
         self.tree[thread].columns = columns;

@@ -39,19 +39,19 @@ one that calls nothing has no hook without --leaf. The build has a directory of 
 target/tracer. Build scripts and procedural macros are built as usual, without hooks.
 ";
 
-/// The task of `cargo tracer`.
+/// The task that the arguments of `cargo tracer` request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CargoTask {
     Help,
-    /// Shows the hooks that the compiler makes, which Cargo with these arguments would use.
+    /// To describe which hooks can be made by the compiler that Cargo would call with these arguments.
     List(Vec<OsString>),
     Build(BuildRequest),
 }
 
-/// A requested build.
+/// A build that the arguments of `cargo tracer` request, and perhaps a run of the built programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct BuildRequest {
-    /// The command of Cargo.
+    /// The subcommand of Cargo: `build`, `run`, `test` or `bench`.
     pub command: String,
     /// Whether dependencies are traced, too.
     pub deps: bool,
@@ -61,19 +61,19 @@ pub(super) struct BuildRequest {
     pub include: Vec<String>,
     /// The patterns of functions that have no hooks, even if `include` matches them.
     pub exclude: Vec<String>,
-    /// Whether the hooks are dormant.
+    /// Whether functions get only room for hooks, which are activated when the program runs.
     pub dormant: bool,
     /// Whether functions that call nothing are traced, too.
     pub leaf: bool,
     /// The view that is shown when the program has ended.
     pub show: ShownView,
-    /// The arguments for Cargo.
+    /// The other arguments, which are passed on to Cargo.
     pub rest: Vec<OsString>,
 }
 
 impl BuildRequest {
     /// Returns the patterns of functions that have hooks, in the syntax of `TRACER_FUNCTIONS`; an empty text if all
-    /// have.
+    /// functions have hooks.
     pub(super) fn functions(&self) -> String {
         // The last pattern that matches a function decides.
         let left_out = self.exclude.iter().map(|pattern| format!("-{pattern}"));
@@ -91,7 +91,7 @@ pub(super) enum ShownView {
 }
 
 impl ShownView {
-    /// Returns the word that users write.
+    /// Returns the value of `--show` that names this view.
     pub(super) fn word(self) -> &'static str {
         match self {
             ShownView::Report => "report",
@@ -100,7 +100,7 @@ impl ShownView {
         }
     }
 
-    /// Reads the word that users write.
+    /// Returns the view that a value of `--show` names; `None` if there is no such view.
     pub(super) fn read(word: &OsStr) -> Option<ShownView> {
         [ShownView::Report, ShownView::Tree, ShownView::Nothing].into_iter().find(|show| word == show.word())
     }

@@ -55,8 +55,8 @@ pub(super) fn build(request: &BuildRequest) -> u8 {
     }
 }
 
-/// The option with which Cargo writes the paths of programs to standard output, and its messages to standard error as
-/// without it.
+/// The option with which Cargo writes the paths of the built programs to standard output as JSON, and its usual
+/// messages to standard error.
 const PROGRAMS_AS_JSON: &str = "--message-format=json-render-diagnostics";
 
 /// Returns the paths of the programs that Cargo's messages in JSON name, in their order.
@@ -70,8 +70,8 @@ fn code_of(status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
 }
 
-/// Returns the command that runs Cargo, with all that a build with hooks needs, and the directory of the programs that
-/// it builds.
+/// Returns the command that runs Cargo with the options and variables for a build with hooks, and the directory of the
+/// programs that it builds.
 fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
     let library = library()?;
     let own = own_program().ok_or_else(|| Error::plain("the path of this program is not known"))?;
@@ -127,8 +127,8 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
     let runner = runner::setting(host, &own, show, is_line);
     let is_appended = configuration.appends(&key, &runner);
     let chained = configuration.runner(host, before)?.filter(|_| !is_appended);
-    // Whether Cargo 1.95 appends a list on the command line to that of a file differs from run to run, if the file and the
-    // command line set a profile, too. A variable always replaces the list.
+    // Whether Cargo 1.95 appends a list on the command line to that of a file differs from run to run, if the file and
+    // the command line set a profile, too. A variable always replaces the list.
     let by_variable = !is_appended && configuration.has_list_in_files(&key);
     let line = by_variable.then(|| runner::line(&own, show));
     if !by_variable {
@@ -171,14 +171,15 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
     Ok((command, target_directory.join(host).join(profile_directory(&request.command, before))))
 }
 
-/// Returns the description of the hooks that the compiler makes, which Cargo with the arguments `words` would use.
+/// Returns a description of the hooks that can be made by the compiler that Cargo would call with the arguments
+/// `words`.
 pub(super) fn describe(words: &[OsString]) -> Result<String, Error> {
     let place = tempfile::tempdir().map_err(|error| Error::io("create", &std::env::temp_dir(), error))?;
     let library = linkable(library()?, place.path())?;
     Toolchain::find(&Configuration::read(words))?.describe(&library, place.path())
 }
 
-/// Finds the installed library, which must have hooks for programs in Rust.
+/// Returns the path of the installed library `libtracer`; an error if it has no hooks for programs in Rust.
 fn library() -> Result<PathBuf, Error> {
     let missing = || {
         Error::plain(format!(
@@ -226,7 +227,7 @@ fn linkable(library: PathBuf, place: &Path) -> Result<PathBuf, Error> {
     )))
 }
 
-/// Returns whether a program can store this path as that of a library: the compiler takes only text, and the dynamic
+/// Returns whether a program can store `path` as the path of a library: the compiler takes only text, and the dynamic
 /// linker splits paths at colons and replaces some words after `$`.
 fn is_linkable(path: &Path) -> bool {
     let is_special =
@@ -234,7 +235,7 @@ fn is_linkable(path: &Path) -> bool {
     path.to_str().is_some_and(|text| !is_special(text))
 }
 
-/// Returns an error if the programs would be built for another machine.
+/// Returns an error if Cargo would build programs for another target than `host`.
 fn check_target(words: &[OsString], configuration: &Configuration, host: &str) -> Result<(), Error> {
     let is_host = |target: &OsStr| target == host || target == "host-tuple";
     if let Some(target) = value_of(words, "--target") {
@@ -258,8 +259,8 @@ fn check_target(words: &[OsString], configuration: &Configuration, host: &str) -
     }
 }
 
-/// Returns the name of the directory of a build's profile. Cargo's own profiles `dev` and `bench` have those of `debug`
-/// and `release`.
+/// Returns the name of the directory into which Cargo puts the programs of a build: `debug` for the profiles `dev` and
+/// `test`, `release` for `release` and `bench`, otherwise the name of the profile.
 fn profile_directory(command: &str, words: &[OsString]) -> PathBuf {
     let is_release = command == "bench" || words.iter().any(|word| word == "--release" || word == "-r");
     match value_of(words, "--profile") {
@@ -271,8 +272,8 @@ fn profile_directory(command: &str, words: &[OsString]) -> PathBuf {
     }
 }
 
-/// Returns the directory of the build in `place`. Cargo does not know that another choice of crates or functions
-/// changes the compiled code, so each choice has a directory of its own.
+/// Returns the target directory of the build: `place` itself or a directory in it. Cargo does not know that another
+/// choice of crates or functions changes the compiled code, so each choice has a directory of its own.
 fn build_directory(request: &BuildRequest, place: &Path) -> PathBuf {
     let place = if request.dormant { place.join("dormant") } else { place.to_owned() };
     let functions = request.functions();
@@ -286,7 +287,7 @@ fn build_directory(request: &BuildRequest, place: &Path) -> PathBuf {
     place.join(format!("chosen-{:08x}", hasher.finish() as u32))
 }
 
-/// Returns the arguments of Cargo, and the rest from `--` on.
+/// Splits `words` into the arguments of Cargo and the rest from `--` on, which is for the built program.
 fn split_arguments(words: &[OsString]) -> (&[OsString], &[OsString]) {
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     words.split_at(end)
@@ -320,9 +321,10 @@ fn without_option(words: &[OsString], option: &str) -> Vec<OsString> {
 /// The directories of all builds of `cargo tracer` in a workspace.
 #[derive(Debug)]
 struct Directories {
-    /// The directory for programs.
+    /// The directory for built programs: `tracer` in Cargo's target directory.
     target: PathBuf,
-    /// The directory for intermediate files, if it is another one, as a value of `build.build-dir`.
+    /// The directory for intermediate files, if Cargo has another one for them than for programs, as a value of
+    /// `build.build-dir`.
     build: Option<PathBuf>,
 }
 

@@ -13,19 +13,19 @@ use crate::os::environment::{of_cargo, value_of};
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 
-/// The configuration that is valid in the current directory.
+/// Cargo's configuration in the current directory.
 #[derive(Debug)]
 pub(super) struct Configuration {
     /// The arguments of Cargo that change its configuration.
     words: Vec<OsString>,
-    /// The settings of files and of the command line.
+    /// The settings of configuration files and of the command line.
     all: Value,
-    /// The settings of files.
+    /// The settings of configuration files alone.
     of_files: Value,
 }
 
 impl Configuration {
-    /// Asks Cargo, whose further arguments are `words`.
+    /// Asks Cargo, whose further arguments are `words`, for its configuration.
     pub(super) fn read(words: &[OsString]) -> Configuration {
         let words = global_arguments(words);
         // Cargo has understood its configuration before, so this version only has no command to show it.
@@ -70,7 +70,8 @@ impl Configuration {
         Some(words)
     }
 
-    /// Returns a tool of the compiler that this variable of Cargo or a setting names.
+    /// Returns the program that the variable `name` (such as `RUSTC`) or else the corresponding setting (`build.rustc`)
+    /// names.
     pub(super) fn tool(&self, name: &str) -> Option<OsString> {
         // An empty variable means that there is none, whatever the setting names.
         if let Some(tool) = value_of(name) {
@@ -101,7 +102,7 @@ impl Configuration {
         Some(file.parent()?.parent()?.to_owned())
     }
 
-    /// Returns the runner of programs for `host`, the program and its arguments, that Cargo would use.
+    /// Returns the runner that Cargo would use for programs for `host`: a program and its arguments.
     pub(super) fn runner(&self, host: &str, words: &[OsString]) -> Result<Option<Vec<OsString>>, Error> {
         if let Some(runner) = self.command(&["target", host, "runner"], true) {
             return Ok(Some(runner));
@@ -138,8 +139,8 @@ impl Configuration {
         Ok(keys.first().and_then(|key| self.command(&["target", key, "runner"], true)))
     }
 
-    /// Returns whether Cargo appends the list of a runner on the command line to that of a file, as it did in old
-    /// versions, so that the runner of the file starts that of the command line. `setting` is the latter.
+    /// Returns whether Cargo appends a runner on the command line (`setting`) to the list of words that a file gives as
+    /// the runner, as old versions do, so that the file's runner starts the command line's.
     pub(super) fn appends(&self, key: &[&str], setting: &str) -> bool {
         let Some(Value::Array(before)) = self.value(key) else { return false };
         let mut words = if self.has_list_in_files(key) { Vec::new() } else { self.words.clone() };
@@ -156,12 +157,12 @@ impl Configuration {
     }
 }
 
-/// Returns the variable of Cargo for a setting.
+/// Returns the name of the environment variable in which Cargo looks for a setting.
 pub(super) fn variable(key: &[&str]) -> String {
     format!("CARGO_{}", key.join("_").replace('-', "_").to_uppercase())
 }
 
-/// Returns the arguments that all commands of Cargo understand, and that change its configuration.
+/// Returns those of `words` that all commands of Cargo understand and that change its configuration.
 pub(super) fn global_arguments(words: &[OsString]) -> Vec<OsString> {
     let mut global = Vec::new();
     let mut words = words.iter();
@@ -181,7 +182,7 @@ fn at<'a>(settings: &'a Value, key: &[&str]) -> Option<&'a Value> {
     key.iter().try_fold(settings, |settings, part| settings.get(part))
 }
 
-/// Asks for all settings of files and of the arguments `words`.
+/// Asks Cargo for all settings of configuration files and of the arguments `words`.
 fn settings(words: &[OsString]) -> Result<Value, Error> {
     let output = output_of(&mut get(words, &["--format", "json"]))?;
     serde_json::from_slice(&output.stdout).map_err(|_| {
@@ -190,14 +191,14 @@ fn settings(words: &[OsString]) -> Result<Value, Error> {
     })
 }
 
-/// Returns a command that shows the configuration.
+/// Returns a command that shows Cargo's configuration: `cargo config get` with `options`.
 fn get(words: &[OsString], options: &[&str]) -> Command {
     let mut command = unstable(&["config".as_ref(), "get".as_ref()]);
     command.args(words).args(options);
     command
 }
 
-/// Returns a command of Cargo that is not stable.
+/// Returns a command that runs an unstable subcommand of Cargo, with a stable version of Cargo, too.
 fn unstable(words: &[&OsStr]) -> Command {
     let mut command = cargo();
     // With this variable stable Cargo answers, too; it does not affect the build itself.
@@ -205,7 +206,7 @@ fn unstable(words: &[&OsStr]) -> Command {
     command
 }
 
-/// Returns a command that runs Cargo, the same that the user has called.
+/// Returns a command that runs the same Cargo that the user has called.
 pub(super) fn cargo() -> Command {
     Command::new(of_cargo("CARGO").unwrap_or_else(|| "cargo".into()))
 }

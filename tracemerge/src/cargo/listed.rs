@@ -22,17 +22,17 @@ use crate::ui::console::Stream;
 /// The section of a program with the positions of its sleds: the room for hooks in its functions.
 pub(super) const SECTION_OF_SLEDS: &str = "xray_instr_map";
 
-/// The effect of a list on the functions that are in it.
+/// The attribute that a list gives to the functions in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attribute {
-    /// Room for hooks.
+    /// The functions get room for hooks.
     Sleds,
-    /// No hooks.
+    /// The functions get no hooks.
     NoHooks,
 }
 
 impl Attribute {
-    /// Returns the line of a list for a function.
+    /// Returns the line of a list that gives this attribute to a function.
     pub(super) fn line(self, function: &str) -> String {
         let attribute = match self {
             Attribute::Sleds => "function-instrument=xray-always",
@@ -47,12 +47,12 @@ impl Attribute {
 #[derive(Debug)]
 pub(super) struct PlainPath {
     path: PathBuf,
-    /// The path is valid for as long as this is open.
+    /// The directory, which stays open because `path` leads to it only for that long.
     _directory: Option<File>,
 }
 
 impl PlainPath {
-    /// Opens a directory.
+    /// Opens the directory at `path`.
     #[cfg(unix)]
     pub(super) fn open(path: &Path) -> io::Result<PlainPath> {
         use std::os::fd::AsRawFd;
@@ -62,7 +62,7 @@ impl PlainPath {
         Ok(PlainPath { path: path.into(), _directory: Some(directory) })
     }
 
-    /// Opens a directory.
+    /// Opens the directory at `path`.
     #[cfg(not(unix))]
     pub(super) fn open(path: &Path) -> io::Result<PlainPath> {
         Ok(PlainPath { path: path.to_owned(), _directory: None })
@@ -74,8 +74,8 @@ impl PlainPath {
     }
 }
 
-/// Returns the arguments that make the compiler read a list. They go before those for hooks, because passes run in
-/// this order. The path of the list must be plain.
+/// Returns the arguments that make the compiler read a list. They go before the arguments for hooks, because the passes
+/// of the compiler run in the order of its arguments. The path of the list has to be of a [`PlainPath`].
 pub(super) fn arguments(list: &Path) -> [OsString; 2] {
     let mut file = OsString::from("-Cllvm-args=-forceattrs-csv-path=");
     file.push(list);
@@ -99,16 +99,17 @@ pub(super) enum Hooks {
 pub(super) struct ListedCrate<'a> {
     /// The arguments that Cargo gives to the compiler.
     pub words: &'a [OsString],
-    /// The arguments that follow, after those for the list.
+    /// The arguments that follow `words` and the arguments for the list.
     pub more: &'a [OsString],
     /// The hooks that the functions get.
     pub hooks: Hooks,
-    /// The functions that have hooks or room for them; all if `None`.
+    /// The patterns of the functions that get hooks or room for hooks; all functions get them if it is `None`.
     pub wanted: Option<&'a Patterns>,
 }
 
 impl ListedCrate<'_> {
-    /// Compiles several times with the command that `compiler` returns. Returns the exit status.
+    /// Compiles the crate with the command that `compiler` returns: first, if necessary, to list its functions, and at
+    /// last with the list. Returns the exit status.
     pub(super) fn compile(&self, compiler: impl Fn() -> Command) -> io::Result<u8> {
         // The files of the first compilations stay out of the directories that Cargo and concurrent compilations of
         // other crates read.
@@ -157,7 +158,8 @@ impl ListedCrate<'_> {
         wanted.matches_function(&spellings(without_suffix(&path)))
     }
 
-    /// Returns the arguments of Cargo, changed so that the compiler writes object files into another directory.
+    /// Returns the arguments that Cargo gives to the compiler, changed so that it writes only object files, into the
+    /// directory `made` in `place`.
     fn elsewhere(&self, place: &PlainPath) -> Vec<OsString> {
         let mut words = self.words.to_vec();
         for at in 0..words.len() {
@@ -236,7 +238,7 @@ fn without_remark(line: &[u8]) -> Option<String> {
     }
 }
 
-/// Calls `take` with each object file: these bytes, or the members of an archive.
+/// Calls `take` with each object file in `bytes`: an archive of several files, or one file.
 fn for_each_object(bytes: &[u8], take: &mut dyn FnMut(&object::File<'_>)) {
     if let Ok(archive) = ArchiveFile::parse(bytes) {
         for member in archive.members().flatten() {
@@ -257,12 +259,12 @@ fn functions_of<'d, 'f>(file: &'f object::File<'d>) -> impl Iterator<Item = obje
     file.symbols().filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Text)
 }
 
-/// Adds the functions that a file defines.
+/// Adds to `functions` the symbols of the functions that a file defines.
 fn add_functions(file: &object::File<'_>, functions: &mut BTreeSet<String>) {
     functions.extend(functions_of(file).filter_map(|symbol| symbol.name().ok().map(str::to_owned)));
 }
 
-/// Adds the functions of an unlinked file that have no hook.
+/// Adds to `leaves` the symbols of the functions of an unlinked file that have no hook.
 fn add_leaves(file: &object::File<'_>, leaves: &mut BTreeSet<String>) {
     let is_hook = |relocation: &object::Relocation| {
         let object::RelocationTarget::Symbol(index) = relocation.target() else { return false };

@@ -19,11 +19,11 @@ use std::ffi::OsString;
 use crate::ui::console::{Content, print};
 use crate::ui::messages::{Messages, set_program_name};
 
-/// The exit status of an error that is not the user's program's.
+/// The exit status if `cargo tracer` itself fails to build or to run the user's program.
 const FAILED: u8 = 101;
 
-/// Executes `args`, the first of which is this program's own name; returns the exit status. `tracemerge` runs that
-/// command with the given arguments.
+/// Executes `args`, the first of which is this program's own name; returns the exit status. `tracemerge` is a function
+/// that runs the command `tracemerge` with the given arguments.
 pub(crate) fn main(
     args: impl IntoIterator<Item = OsString>,
     tracemerge: impl FnOnce(Vec<OsString>) -> u8,

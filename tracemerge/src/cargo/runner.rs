@@ -35,11 +35,12 @@ pub(super) const VIEW: &str = "view";
 
 /// The variable with the runner that the user has configured: its path and its arguments, as JSON.
 pub(super) const CHAINED: &str = "CARGO_TRACER_RUNNER";
-/// The start of the names of variables with the values that variables of Cargo had before `cargo tracer` set them.
+/// The start of the names of the variables that keep the values which Cargo's variables had before `cargo tracer`
+/// changed them.
 const REPLACED: &str = "CARGO_TRACER_REPLACED_";
 
-/// Returns the setting that makes Cargo run the built program through this program, `own`. `is_line` says whether its
-/// words are in one text, as in the user's setting: Cargo refuses a value of another type.
+/// Returns the setting that makes Cargo run the built program through this program, `own`. `is_line` says whether the
+/// setting is one text, as the user's setting is, or a list of words: Cargo refuses a value of another type.
 pub(super) fn setting(host: &str, own: &Path, show: &str, is_line: bool) -> String {
     let line = line(own, show);
     let value = if is_line { Value::from(line) } else { Value::from(line.split(' ').collect::<Vec<_>>()) };
@@ -57,7 +58,7 @@ pub(super) fn line(own: &Path, show: &str) -> String {
     [&own, "tracer", WORD, show].join(" ")
 }
 
-/// Gives a variable of Cargo another value, and stores its value for the programs that Cargo runs.
+/// Gives a variable of Cargo another value for `command`, and stores its former value for [`restore_variables`].
 pub(super) fn replace(command: &mut Command, name: &str, value: Option<&Path>) {
     if let Some(before) = value_of(name) {
         command.env(format!("{REPLACED}{name}"), before);
@@ -88,8 +89,9 @@ fn restore_variables(command: &mut Command) {
     }
 }
 
-/// Runs the program that `args` name after the requested view; returns its exit status. `tracemerge` runs that
-/// command with the given arguments.
+/// Runs a program, and shows a view of its trace. `args` are the view, the program and the program's arguments. Returns
+/// the program's exit status or, if that is 0, the view's. `tracemerge` is a function that runs the command
+/// `tracemerge` with the given arguments.
 pub(super) fn run(
     mut args: impl Iterator<Item = OsString>,
     tracemerge: impl FnOnce(Vec<OsString>) -> u8,
@@ -200,18 +202,18 @@ fn show_on_standard_error(view: ShownView, program: &OsStr) -> u8 {
     }
 }
 
-/// The hooks of a program.
+/// The way in which a program has hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hooks {
     None,
-    /// The program calls those of the library that it is linked with.
+    /// The program calls the hooks of the library that it is linked with.
     Called,
     /// The program has room for hooks, and no library.
     Dormant,
 }
 
 impl Hooks {
-    /// Examines a program. If it cannot be read, it is assumed to call hooks.
+    /// Returns the way in which a program has hooks. If the program cannot be read, it is assumed to call hooks.
     fn of(program: &Path) -> Hooks {
         let Ok(file) = Map::open(program) else { return Hooks::Called };
         let Ok(object) = object::File::parse(&*file) else { return Hooks::Called };

@@ -24,14 +24,14 @@ pub(super) struct Toolchain {
     version: String,
     /// The target triple for which the compiler builds by default.
     pub host: String,
-    /// The program.
+    /// The path or the name of the compiler's program.
     rustc: OsString,
     /// The linker that the user has configured.
     linker: Option<OsString>,
 }
 
 impl Toolchain {
-    /// Asks the compiler that Cargo would use.
+    /// Returns the compiler that Cargo would use, and asks it for its version and its target.
     pub(super) fn find(configuration: &Configuration) -> Result<Toolchain, Error> {
         let rustc = configuration.tool("RUSTC").unwrap_or_else(|| "rustc".into());
         let output = output_of(Command::new(&rustc).arg("-vV"))?;
@@ -57,7 +57,8 @@ impl Toolchain {
         command
     }
 
-    /// Tests whether a program that is compiled with hooks calls them. The answer is kept in `place`.
+    /// Tests whether a program that is compiled with hooks calls them. A success is stored in `place`, and the test is
+    /// not repeated.
     ///
     /// The flags are stable, but the names of the passes in them are not, so only a test shows their effect in a
     /// compiler.
@@ -72,7 +73,8 @@ impl Toolchain {
         })
     }
 
-    /// Tests whether functions that are in a list have no hooks. The answer is kept in `place`.
+    /// Tests whether functions that are in a list have no hooks. A success is stored in `place`, and the test is not
+    /// repeated.
     pub(super) fn probe_choice(&self, library: &Path, place: &Path) -> Result<(), Error> {
         let line = Attribute::NoHooks.line("left_out");
         self.once(place, ("choice", library, wrapper::HOOKS, &line), |directory| {
@@ -91,7 +93,7 @@ impl Toolchain {
     }
 
     /// Returns the flag by which the compiler itself leaves room for hooks in every function, if it has one. The answer
-    /// is kept in `place`, also if there is none.
+    /// is stored in `place`, even if there is no such flag.
     pub(super) fn flag_of_sleds(&self, place: &Path) -> Option<&'static str> {
         // With this variable, a stable compiler takes flags that are not stable.
         let is_unstable = value_of("RUSTC_BOOTSTRAP");
@@ -112,7 +114,8 @@ impl Toolchain {
         found
     }
 
-    /// Tests whether a program can be compiled with dormant hooks by a list of functions. The answer is kept in `place`.
+    /// Tests whether a program can be compiled with dormant hooks by a list of functions. A success is stored in
+    /// `place`, and the test is not repeated.
     pub(super) fn probe_sleds(&self, place: &Path) -> Result<(), Error> {
         let line = Attribute::Sleds.line("probed");
         self.once(place, ("sleds", &line), |directory| {
@@ -125,7 +128,7 @@ impl Toolchain {
         })
     }
 
-    /// Returns whether the compiler leaves room for hooks in a program if it gets these arguments.
+    /// Returns whether the compiler leaves room for hooks in a program if it gets `arguments`.
     fn makes_sleds(&self, directory: &Path, arguments: &[OsString]) -> Result<bool, Error> {
         let output = self.compiled(PROBE_OF_SLEDS, arguments, directory)?;
         let bytes = fs::read(directory.join("probe")).unwrap_or_default();
@@ -134,15 +137,15 @@ impl Toolchain {
         Ok(output.status.success() && has_sleds)
     }
 
-    /// Compiles a program `probe` in a directory.
+    /// Compiles the source `text` into the program `probe` in `directory`.
     fn compiled(&self, text: &str, arguments: &[OsString], directory: &Path) -> Result<Output, Error> {
         let source = directory.join("probe.rs");
         fs::write(&source, text).map_err(|error| Error::io("write", &source, error))?;
         output_of(self.compile().args(arguments).arg(&source).arg("--out-dir").arg(directory))
     }
 
-    /// Describes the hooks that the compiler can make, and the flags that are used for them, in a line each. Tests all of
-    /// them in `place`.
+    /// Describes the hooks that the compiler can make, and the flags that are used for them, in a line each. Tests all
+    /// of them in `place`.
     pub(super) fn describe(&self, library: &Path, place: &Path) -> Result<String, Error> {
         let compiler = self.version.lines().next().unwrap_or("rustc");
         let mut text = format!("{compiler} for {}\n", self.host);
@@ -178,8 +181,9 @@ impl Toolchain {
         Ok(text)
     }
 
-    /// Compiles a program with hooks, with the arguments `first` before those for hooks, and runs it. Returns the numbers
-    /// of hooks it has called, or the reason why it could not be compiled or has failed.
+    /// Compiles the source `text` with hooks, with the arguments `first` before those for hooks, and runs the program.
+    /// Returns how many entries and exits its hooks have recorded, or the reason why it could not be compiled or has
+    /// failed.
     fn trial_build(
         &self,
         text: &str,
@@ -211,7 +215,8 @@ impl Toolchain {
     }
 
     /// Runs `probe` in a temporary directory. The probe returns a description of the hooks that the compiler cannot
-    /// add, or `None` if it can. After a success, the same compiler is not tested again with the same `what`.
+    /// add, or `None` if it can. After a success, which is stored in `place`, the same compiler is not tested again
+    /// with the same `what`.
     fn once(
         &self,
         place: &Path,
@@ -233,7 +238,7 @@ impl Toolchain {
         fs::write(&known, &self.version).map_err(|error| Error::io("write", &known, error))
     }
 
-    /// Returns the path of the file that keeps the answer of this compiler to a question.
+    /// Returns the path of the file in `place` that stores the answer of this compiler to the question `what`.
     fn answer_of(&self, place: &Path, what: impl Hash) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         (&self.version, what).hash(&mut hasher);
@@ -253,7 +258,7 @@ const FLAGS_OF_SLEDS: [&str; 2] = ["-Cinstrument-xray=always", "-Zinstrument-xra
 /// The flags by which compilers call the hook of `gprof`.
 const FLAGS_OF_MCOUNT: [&str; 2] = ["-Cinstrument-mcount", "-Zinstrument-mcount"];
 
-/// The numbers of hooks that a program has called.
+/// The counts of entries and exits of functions that a program's hooks have recorded.
 #[derive(Clone, Copy, Debug)]
 struct HookCounts {
     entered: usize,
@@ -271,7 +276,7 @@ impl HookCounts {
     }
 }
 
-/// A program whose function can be named in a list.
+/// A test program with a function, `probed`, that a list of functions can name.
 const PROBE_OF_SLEDS: &str = "\
 #[no_mangle]
 #[inline(never)]
@@ -283,8 +288,8 @@ fn main() {
 }
 ";
 
-/// A program that shows whether its functions have hooks, and whether a panic calls the hooks of the functions that
-/// it leaves.
+/// A test program that shows whether its functions have hooks, and whether a panic calls the hooks of the functions
+/// that it leaves.
 const PROBE: &str = "\
 fn main() {
     std::panic::set_hook(Box::new(|_| ()));
@@ -298,10 +303,10 @@ fn deeper(left: u32) -> u32 {
 }
 ";
 
-/// The number of calls that [`PROBE_OF_CHOICE`] makes to the function that must not have hooks.
+/// The count of calls that [`PROBE_OF_CHOICE`] makes to the function that must not have hooks.
 const LEFT_OUT: usize = 1000;
 
-/// A program with one function that has hooks, and another one, named in a list, that must not have any.
+/// A test program with one function that has hooks, and another one, named in a list, that must not have any.
 const PROBE_OF_CHOICE: &str = "\
 use std::hint::black_box;
 fn main() {
@@ -326,7 +331,7 @@ fn read_all_files(directory: &Path) -> io::Result<String> {
     files?.iter().map(fs::read_to_string).collect()
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end, and returns its output.
 pub(super) fn output_of(command: &mut Command) -> Result<Output, Error> {
     command.output().map_err(|error| {
         Error::plain(format!("cannot run {}: {error}", shown(Path::new(command.get_program()))))

@@ -2,7 +2,7 @@
 //!
 //! It adds them only if the compiler gets the target (`--target`) that a build of `cargo tracer` always has, so build
 //! scripts, procedural macros, and their dependencies get no hooks. It calls the user's wrappers with these arguments,
-//! so a cache of compiled crates never takes one for another.
+//! so a compiler cache (such as sccache) sees them, and never gives out a crate without hooks for one with hooks.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -26,9 +26,9 @@ pub(super) const LIBRARY: &str = "CARGO_TRACER_LIBRARY";
 pub(super) const CRATES: &str = "CARGO_TRACER_CRATES";
 /// The variable with the patterns of functions that have hooks; all functions have hooks if it is not set.
 pub(super) const FUNCTIONS: &str = "CARGO_TRACER_FUNCTIONS";
-/// The variable with the user's wrapper, which this one calls.
+/// The variable with the user's own `RUSTC_WRAPPER`, which this wrapper calls.
 pub(super) const CHAINED: &str = "CARGO_TRACER_CHAINED";
-/// The variable with the user's wrapper for members of the workspace.
+/// The variable with the user's own `RUSTC_WORKSPACE_WRAPPER`, which this wrapper calls for members of the workspace.
 pub(super) const CHAINED_FOR_MEMBERS: &str = "CARGO_TRACER_CHAINED_FOR_MEMBERS";
 /// The variable with the target for which traced crates are compiled.
 pub(super) const TARGET: &str = "CARGO_TRACER_TARGET";
@@ -36,7 +36,8 @@ pub(super) const TARGET: &str = "CARGO_TRACER_TARGET";
 pub(super) const DEPS: &str = "CARGO_TRACER_DEPS";
 /// The variable that is set if the hooks are to be dormant.
 pub(super) const DORMANT: &str = "CARGO_TRACER_DORMANT";
-/// The variable with the flag by which the compiler itself leaves room for hooks in all functions, if it is used.
+/// The variable with the flag by which the compiler itself leaves room for hooks in all functions, if that flag is
+/// used.
 pub(super) const FLAG_OF_SLEDS: &str = "CARGO_TRACER_FLAG_OF_SLEDS";
 /// The variable that is set if functions that call nothing are traced, too.
 pub(super) const LEAF: &str = "CARGO_TRACER_LEAF";
@@ -183,8 +184,8 @@ const CONFLICTS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Returns the reason why the program cannot call hooks, if the compiler's arguments request such a sanitizer, alone or
-/// in a list.
+/// Returns the reason why the program cannot call hooks, if the compiler's arguments request a sanitizer of
+/// [`CONFLICTS`], alone or in a list.
 fn conflict(words: &[OsString]) -> Option<&'static str> {
     let lists = words.iter().filter_map(|word| {
         word.to_str().and_then(|word| word.trim_start_matches("-Z").strip_prefix("sanitizer="))
@@ -193,12 +194,12 @@ fn conflict(words: &[OsString]) -> Option<&'static str> {
     requested.find_map(|name| CONFLICTS.iter().find(|(of, _)| *of == name).map(|(_, why)| *why))
 }
 
-/// Returns whether the compiler's arguments name this target.
+/// Returns whether the compiler's arguments `words` name `target` as their `--target`.
 fn is_for_target(words: &[OsString], target: Option<&OsStr>) -> bool {
     build::value_of(words, "--target").is_some_and(|named| Some(named) == target)
 }
 
-/// Returns whether a package is the tracer's.
+/// Returns whether a package is one of the tracer's own packages.
 fn is_own(package: Option<&OsStr>) -> bool {
     package.and_then(OsStr::to_str).is_some_and(|package| TRACER_PACKAGES.contains(&package))
 }

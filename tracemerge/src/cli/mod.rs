@@ -26,7 +26,7 @@ use crate::view::rows::{RowForm, row_limit};
 
 const NAME: &str = "tracemerge";
 
-/// The subcommand that shows the help of others.
+/// The name of the subcommand that shows the help of another one.
 const HELP: &str = "help";
 
 const BRIEF: &str = "\
@@ -139,7 +139,7 @@ Exit status:
   1  merged, but records are lost or damaged; see stderr
   2  nothing was done";
 
-/// Returns the notes after the list of all options, with the list of formats.
+/// Returns the notes that `--help` prints after the list of all options, with the list of formats.
 fn examples() -> String {
     let formats: String =
         FORMATS.iter().map(|format| format!("  {:<11} {}\n", format.name, format.about)).collect();
@@ -394,7 +394,7 @@ pub(crate) struct Cli {
     /// The subcommand; without one, the command merges
     #[command(subcommand)]
     pub command: Option<Subcommand>,
-    /// The merge
+    /// The merge that is done without a subcommand
     #[command(flatten)]
     pub merge: Merge,
 }
@@ -689,7 +689,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
     }
 }
 
-/// Returns the help of a command, or of all; an error if there is no such command.
+/// Returns the help of `command`, or of the whole command line if it is `None`; an error if there is no such command.
 fn help_of(command: Option<OsString>) -> clap::Error {
     let unknown = |word: &OsString| !word.to_str().is_some_and(is_subcommand);
     if let Some(word) = command.as_ref().filter(|word| unknown(word)) {
@@ -703,8 +703,8 @@ fn help_of(command: Option<OsString>) -> clap::Error {
     help.err().unwrap_or_else(|| Cli::command().error(ErrorKind::MissingSubcommand, "there is no help"))
 }
 
-/// Returns a better error than that of an unknown option, if the first word of the command line is not a command, but
-/// resembles one that may have the option.
+/// Returns a better error than `error`, which reports an unknown option, if the first word of the command line is not a
+/// command, but resembles a command that may have the option.
 fn misspelt_command(args: &[OsString], error: &clap::Error) -> Option<clap::Error> {
     let word = args.get(1).filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
     let meant = subcommand_like(Path::new(word)).filter(|meant| *meant != word.as_os_str())?;
@@ -714,7 +714,7 @@ fn misspelt_command(args: &[OsString], error: &clap::Error) -> Option<clap::Erro
     Some(Cli::command().error(ErrorKind::InvalidSubcommand, text))
 }
 
-/// Returns the output that the command line asks for if it sets a depth of calls but that output has none.
+/// Returns the name of the requested output if the command line sets `--depth`, but that output shows no nested calls.
 fn without_depth(cli: &Cli) -> Option<&'static str> {
     let of_format = |depth: Option<Depth>, format: Option<&'static OutputFormat>| {
         depth?;

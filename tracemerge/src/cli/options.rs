@@ -35,13 +35,13 @@ pub(crate) struct MergeOptions {
     /// Merge a text log by its times, too; - is standard input; may be repeated
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub with: Vec<PathBuf>,
-    /// The messages between machines
+    /// The patterns of messages between machines
     #[command(flatten)]
     pub sync: SyncOptions,
     /// The options of the view
     #[command(flatten)]
     pub view: ViewOptions,
-    /// The names of functions
+    /// The options for names of functions
     #[command(flatten)]
     pub symbols: SymbolOptions,
     /// The depth of nested calls; deeper ones are shown as one, with their number [default: 64]
@@ -106,7 +106,7 @@ pub(crate) struct SnapshotOptions {
     /// The options of the view
     #[command(flatten)]
     pub view: ViewOptions,
-    /// The names of functions
+    /// The options for names of functions
     #[command(flatten)]
     pub symbols: SymbolOptions,
     /// Print nothing if all is well
@@ -135,10 +135,10 @@ pub(crate) struct QueryOptions {
     /// The form of the answer
     #[command(flatten)]
     pub form: RowForm,
-    /// The selection
+    /// The options that select records
     #[command(flatten)]
     pub selection: SelectionOptions,
-    /// The names of functions
+    /// The options for names of functions
     #[command(flatten)]
     pub symbols: SymbolOptions,
     /// Print nothing if all is well, except the answer
@@ -147,7 +147,7 @@ pub(crate) struct QueryOptions {
 }
 
 impl QueryOptions {
-    /// Returns the question with these options.
+    /// Returns the question `query` about `source`, with these options.
     #[must_use]
     pub(crate) fn into_question(self, source: PathBuf, query: Option<String>) -> Question {
         let QueryOptions { all_runs, form, selection, symbols, quiet } = self;
@@ -202,7 +202,7 @@ pub(crate) struct SelectionOptions {
 /// output goes to standard output.
 #[derive(Args, Debug)]
 pub(crate) struct ViewOptions {
-    /// The selection
+    /// The options that select records
     #[command(flatten)]
     pub selection: SelectionOptions,
     /// The terms of times: ticks, offset, delta, wall or utc
@@ -231,7 +231,7 @@ pub(crate) struct SymbolOptions {
 }
 
 impl SymbolOptions {
-    /// Adds the options to a request.
+    /// Returns `request` with these options.
     fn added_to(self, request: Request) -> Request {
         let SymbolOptions { symbols, no_symbols, debug_dir: debug_dirs } = self;
         let names_in_lines = !no_symbols && (symbols || !debug_dirs.is_empty());
@@ -254,7 +254,7 @@ const SYMBOLS: &str = "Names of functions";
 const SELECT: &str = "Selection and display";
 
 impl SelectionOptions {
-    /// Returns the view of the selected records.
+    /// Returns the view of the records that these options select.
     fn into_view(self) -> View {
         let SelectionOptions { thread, process, since, until, grep, invert, head, last, .. } = self;
         let SelectionOptions { module: modules, target: targets, level, site: places, .. } = self;
@@ -271,7 +271,7 @@ impl SelectionOptions {
 }
 
 impl ViewOptions {
-    /// Returns the view with these options; the layout has the default of times.
+    /// Returns the view with these options. If there is no `--time`, times have the form that is the layout's default.
     fn into_view(self, layout: &dyn Layout) -> View {
         let ViewOptions { selection, time, color, no_pager } = self;
         let time = time.unwrap_or_else(|| layout.default_time());

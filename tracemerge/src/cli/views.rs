@@ -10,7 +10,7 @@ use crate::cli::options::MergeOptions;
 use crate::view::export::format::{FORMATS, OutputFormat};
 use crate::view::layout::{Layout, NamedView, VIEWS};
 
-/// The options that apply only to traces that are not followed.
+/// The options that cannot be combined with `--follow`.
 const NOT_FOLLOWED: [&str; 7] = ["all_runs", "with", "sync", "module", "target", "level", "site"];
 
 /// A subcommand that shows a view.
@@ -18,11 +18,12 @@ const NOT_FOLLOWED: [&str; 7] = ["all_runs", "with", "sync", "module", "target",
 pub(crate) struct ViewCommand {
     /// The options of the merge.
     pub options: MergeOptions,
-    /// The layout.
+    /// The layout in which the view shows records.
     pub layout: Arc<dyn Layout>,
     /// Whether the records of running applications are shown as they arrive.
     pub follow: bool,
-    /// The applications: executables, or directories with traces; if there are none, that of the newest traces.
+    /// The applications: executables, or directories with traces. If there are none, the application of the newest
+    /// traces is shown.
     pub apps: Vec<PathBuf>,
 }
 

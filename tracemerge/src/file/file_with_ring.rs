@@ -24,9 +24,10 @@ pub(crate) struct FileWithRing {
     /// The least number of messages that the thread has put into its ring in total.
     pub committed: u64,
     map: Map,
-    /// The offset at which the whole lines of the file end.
+    /// The offset in the file at which its whole lines end, or the whole messages of a raw file.
     whole: usize,
-    /// The text after the whole lines, including the rest of the file's last line.
+    /// The lines after `whole`: the rest of the file, if its last message continues in the ring, and the text of the
+    /// ring.
     rest: Vec<u8>,
 }
 
@@ -75,7 +76,8 @@ impl FileWithRing {
         self.map.truncated_at()
     }
 
-    /// Returns the lines after those of the file.
+    /// Returns the lines that follow [`file`](Self::file): the incomplete last message of the file, and the text of the
+    /// ring.
     #[inline]
     #[must_use]
     pub(crate) fn rest(&self) -> &[u8] {

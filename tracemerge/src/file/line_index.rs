@@ -22,7 +22,7 @@ const MAX_BYTES: usize = 1 << 30;
 const SHORTEST_PLAIN: usize = HEAD + 1;
 /// The number of bytes before a line's payload.
 const HEAD: usize = 28;
-/// The number of bits of a word's part that is the rank of a text.
+/// The number of bits that a word has for the rank of a text.
 const RANK_BITS: u32 = 6;
 /// The number of texts whose lines can be sorted together.
 pub(crate) const MAX_TEXTS: usize = 1 << RANK_BITS;
@@ -36,20 +36,20 @@ pub(crate) struct Numbering {
 }
 
 impl Numbering {
-    /// Numbers the lines of texts, the longest of which has `longest` bytes and no line ticks before `first`.
+    /// Returns the encoding for the lines of texts that have at most `longest` bytes each, and no ticks before `first`.
     #[must_use]
     pub(crate) fn new(first: u64, longest: usize) -> Numbering {
         Numbering { first, line_bits: usize::BITS - (longest / SHORTEST_PLAIN).leading_zeros() }
     }
 
-    /// Returns the word of a line.
+    /// Returns the word of a line: `line` is its number in the text that has this `rank`.
     #[inline(always)]
     fn word(self, ticks: u64, rank: usize, line: usize) -> u64 {
         (ticks.wrapping_sub(self.first) << RANK_BITS | rank as u64) << self.line_bits | line as u64
     }
 
-    /// Returns whether a word has room for `ticks`, which count from the first line. To check several lines at once,
-    /// pass their ticks joined by a bitwise or.
+    /// Returns whether a word has room for `ticks`, which count from `self.first`. To check several lines at once, pass
+    /// their ticks joined by a bitwise or.
     #[inline(always)]
     fn has_room(self, ticks: u64) -> bool {
         ticks.leading_zeros() >= RANK_BITS + self.line_bits
@@ -84,12 +84,12 @@ pub(crate) struct PlainLines {
 pub(crate) struct IndexedText<'a> {
     /// The text; further bytes may follow it.
     pub bytes: &'a [u8],
-    /// The offset of each line, and that of the end.
+    /// The offset of each line in `bytes`, and at last the offset of the text's end.
     pub starts: &'a [u32],
 }
 
 impl<'a> IndexedText<'a> {
-    /// Returns a range of lines.
+    /// Returns the bytes of the lines whose numbers are `first` or greater and less than `end`.
     #[inline]
     #[must_use]
     pub(crate) fn lines(&self, first: usize, end: usize) -> &'a [u8] {
@@ -104,8 +104,8 @@ impl<'a> IndexedText<'a> {
 }
 
 /// Makes the index of `text`, which has this `rank`: puts the offsets of its lines and of its end at the beginning of
-/// `starts`, and adds the word of each line to `words`. Returns `None` if the text is not plain, or if a word has no room
-/// for its ticks; `words` may then have got words without meaning.
+/// `starts`, and adds the word of each line to `words`. Returns `None` if the text is not plain, or if a word has no
+/// room for its ticks; `words` may then have got words without meaning.
 pub(crate) fn index(
     text: &[u8],
     rank: usize,
@@ -153,8 +153,8 @@ fn index_line_by_line(
     (plain.lines > 0 && numbering.has_room(span)).then_some(plain)
 }
 
-/// Merges two sorted lists of words, and adds the line of each word to `out`. The lines are those of `texts`, by
-/// rank, and have `bytes` bytes together.
+/// Merges two sorted lists of words, and adds the line of each word to `out`. `texts` has the texts of the lines by
+/// rank; the lines have `bytes` bytes together.
 pub(crate) fn gather(
     words: (&[u64], &[u64]),
     texts: &[IndexedText<'_>; MAX_TEXTS],
@@ -175,7 +175,7 @@ pub(crate) fn gather(
 /// The number of bytes that are copied at once, even if a line has fewer: the next line overwrites the rest.
 const WIDE: usize = 128;
 
-/// Does the work of [`gather`] in the spare room of `out`. Panics if that has not enough room.
+/// Does the work of [`gather`] in the spare room of `out`. Panics if this room is too small.
 #[inline(always)]
 fn gather_into(
     (mut first, mut second): (&[u64], &[u64]),
@@ -250,7 +250,8 @@ mod x86_64 {
     const BLOCK: usize = 64;
     /// The greatest number of line feeds in a block of plain lines.
     const MAX_FEEDS: usize = BLOCK.div_ceil(SHORTEST_PLAIN);
-    /// The distance from which bytes are fetched while others are looked at.
+    /// The distance in bytes from the block that is examined to the bytes that the processor is advised to fetch
+    /// meanwhile.
     const AHEAD: usize = 1024;
 
     /// Returns whether the processor has the instructions of the functions that are named after AVX2.
@@ -413,11 +414,11 @@ mod x86_64 {
         marks
     }
 
-    /// The head of a line.
+    /// The ticks and the kind at the beginning of a line.
     struct Head {
         ticks: u64,
         kind: u8,
-        /// Whether the head is that of a plain line.
+        /// Whether a plain line can have this head.
         is_plain: bool,
     }
 
@@ -451,7 +452,7 @@ mod x86_64 {
         }
     }
 
-    /// Returns which bytes lie between these limits.
+    /// Returns which of `bytes` lie between `least` and `greatest`, both included.
     ///
     /// # Safety
     /// Every x86-64 has SSE2.
@@ -461,7 +462,7 @@ mod x86_64 {
         unsafe { _mm_cmpeq_epi8(_mm_min_epu8(_mm_max_epu8(bytes, least), greatest), bytes) }
     }
 
-    /// Whether a byte is the kind of a line.
+    /// Whether each byte can be the kind of a line.
     static KINDS: [bool; 256] = {
         let (mut kinds, mut byte) = ([false; 256], 0);
         while byte < kinds.len() {

@@ -18,7 +18,8 @@ const HEAD: usize = SHORTEST + 1;
 /// The number of bytes within which a trace has its first line; a file without a line there is not a trace.
 pub(crate) const PROBE: usize = 64 * 1024;
 
-/// The NULs of a hole. Holes consist of pages, so one fast comparison distinguishes this many NULs from other bytes.
+/// NULs to compare with the bytes of a file's hole. Holes consist of pages, so one fast comparison distinguishes this
+/// many NULs from other bytes.
 const HOLE: &[u8] = &[0; 4096];
 
 /// The bytes that begin at a position of a trace.
@@ -32,7 +33,7 @@ pub(crate) enum Token {
     Line(LineAt),
 }
 
-/// A line that was found.
+/// The end of a line that was found in the bytes of a trace, and the properties that a merge needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LineAt {
     /// The offset of the end of the line, including its line feed.

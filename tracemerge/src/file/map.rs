@@ -31,7 +31,7 @@ const CACHE_LINE: usize = 64;
 
 /// The length up to which a file is copied: a mapping would take as much memory.
 const SMALL: usize = 4 << 10;
-/// The number of files that may be mapped at once, and the length up to which all further ones are copied.
+/// The number of mapped files from which on a further file is copied instead, if it has at most `COPIED` bytes.
 const MAX_MAPPED: usize = 16 << 10;
 const COPIED: usize = 64 << 10;
 
@@ -48,13 +48,14 @@ pub(crate) struct Map {
     copy: Vec<u8>,
 }
 
-/// The number of bytes that are copied at once.
+/// The number of bytes of a file that are copied at once.
 const WINDOW: usize = 256 << 10;
-/// The number of bytes in holes from which on a file is copied without them.
+/// The number of bytes from which on a hole is large, so that a copy leaves it out; a file is copied if its copy leaves
+/// out so many bytes.
 const LARGE_HOLE: u64 = 16 << 20;
 /// The number of pieces between holes above which a file is not read: so many are not an accident.
 const MAX_PIECES: usize = 10_000;
-/// The number of bytes at the beginning and at the end of a file that are read first.
+/// The number of bytes that are read at the beginning of a file, and first at its end, to identify the file.
 const ENDS: u64 = BLOCK;
 /// The maximum number of bytes at the end of a file in which the last line is searched.
 const MAX_TAIL_BYTES: u64 = 16 << 20;
@@ -69,7 +70,7 @@ impl Map {
         Map::of_found(&file, &found, path)
     }
 
-    /// Maps a file that [`open_known`] may open.
+    /// Maps the file at `path`, which was recently seen to be a regular file, see [`open_known`].
     ///
     /// # Errors
     /// If the file cannot be opened or mapped, or is not a regular file.
@@ -136,14 +137,14 @@ impl Drop for Map {
     }
 }
 
-/// The pieces of a file between its holes, if the file itself is not mapped.
+/// The pieces of a file between its holes. They are copied if the file itself must not be mapped, or has large holes.
 struct Pieces {
     ranges: Vec<Range<u64>>,
     length: u64,
 }
 
 impl Pieces {
-    /// Finds the pieces of a file; returns `None` if the file itself is mapped.
+    /// Returns the pieces of a file that is to be copied; `None` if the file itself can be mapped.
     fn of(file: &File, found: &Metadata) -> io::Result<Option<Pieces>> {
         let (length, of_other) = (found.len(), is_of_another_user(found));
         if length == 0 || (!of_other && size_on_disk(found).saturating_add(LARGE_HOLE) > length) {
@@ -161,13 +162,14 @@ impl Pieces {
         Ok(Some(pieces).filter(|pieces| of_other || pieces.left_out() >= LARGE_HOLE))
     }
 
-    /// Returns the number of bytes in the copy for a hole. For a large hole it is just enough to show that there is
-    /// one, and keeps the blocks of raw files at multiples of the block size.
+    /// Returns the number of bytes that a copy has in place of a hole of `hole` bytes. For a large hole they are just
+    /// enough to show that there is one, and keep the blocks of raw files at multiples of the block size.
     fn shortened(hole: u64) -> u64 {
         if hole < LARGE_HOLE { hole } else { BLOCK + hole % BLOCK }
     }
 
-    /// Returns the numbers of bytes between the pieces, before the first and after the last.
+    /// Returns the lengths in bytes of the holes before the first piece, between the pieces and after the last piece; 0
+    /// if there is no hole.
     fn holes(&self) -> impl Iterator<Item = u64> {
         let starts = self.ranges.iter().map(|range| range.start).chain([self.length]);
         let ends = [0].into_iter().chain(self.ranges.iter().map(|range| range.end));
@@ -222,7 +224,7 @@ fn scratch_file() -> io::Result<File> {
 
 /// The beginning and the end of a file, which identify it.
 pub(crate) enum Known {
-    /// All of its bytes.
+    /// All bytes of the file.
     Whole(Map),
     /// The first and the last bytes of a file that would have to be copied, and the number of bytes in holes that a
     /// copy leaves out.
@@ -283,7 +285,7 @@ fn ends(file: &File, pieces: &Pieces) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The number of bytes that are released at once: each call interrupts the other threads.
+/// The number of bytes of a mapping that are released at once: each release interrupts the other threads.
 #[cfg(unix)]
 const STEP: usize = 4 << 20;
 

@@ -6,29 +6,30 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-/// The version of the schema, in the metadata of each file under [`VERSION_KEY`]. A column that is added needs no
-/// other version; one that changes its meaning or its type does.
+/// The version of the schema of our files in Parquet, in the metadata of each file under [`VERSION_KEY`]. A column that
+/// is added needs no other version; one that changes its meaning or its type does.
 pub(crate) const VERSION: u32 = 1;
-/// The key of the version in a file's metadata.
+/// The key of the schema's version in a file's metadata.
 pub(crate) const VERSION_KEY: &str = "tracer.schema";
-/// In a data set: the key of the run, or the runs, whose rows a file has, separated by spaces.
+/// The key of the names of the runs whose rows a file of a data set has, separated by spaces.
 pub(crate) const RUN_KEY: &str = "tracer.run";
-/// In a data set: the key of the state of the run's traces when the run was added. In a file of several runs, this and
-/// the following keys end with a dot and the name of the run.
+/// The key of the state that a run's traces had when the run was added, in a file of a data set. In a file of several
+/// runs, this and the following keys end with a dot and the name of the run.
 pub(crate) const STATE_KEY: &str = "tracer.state";
 /// In the table of runs: the key of the ticks of the run's last record.
 pub(crate) const LAST_KEY: &str = "tracer.last";
 /// In the table of runs: the key of the run's files in the other tables, each as table, day and number, separated by
 /// spaces.
 pub(crate) const FILES_KEY: &str = "tracer.files";
-/// The beginning of the names of files in a data set that have the rows of several runs. No name of a run begins with it.
+/// The beginning of the names of files in a data set that have the rows of several runs. No name of a run begins with
+/// it.
 pub(crate) const COMPACTED: &str = "compact-";
 
 use crate::ui::console::catch_panic;
 
-/// The last bytes of a file: the length of the metadata, and a mark.
+/// The number of bytes at the end of a file that are the length of its metadata and a mark.
 const TAIL: u64 = 8;
-/// The mark.
+/// The mark at the end of each file in Parquet.
 const MARK: &[u8] = b"PAR1";
 /// The greatest length of metadata that are read, in bytes.
 const MAX_METADATA: u64 = 64 << 20;
@@ -87,13 +88,14 @@ pub(crate) fn runs_of(keys: &Keys) -> impl Iterator<Item = &str> {
     keys.get(RUN_KEY).map_or("", |runs| &runs[..]).split(' ').filter(|run| !run.is_empty())
 }
 
-/// Returns the key of one run in a file of several.
+/// Returns the key that stands for `key` of one run in a file of several runs.
 #[must_use]
 pub(crate) fn in_several(key: &str, run: &str) -> String {
     format!("{key}.{run}")
 }
 
-/// Returns what a file says about one of its runs; `None` if it says nothing, as those of earlier versions do.
+/// Returns the value of `key` for one of the runs of a file; `None` if the file has none, as files of earlier versions
+/// may.
 #[must_use]
 pub(crate) fn key_of_run<'a>(keys: &'a Keys, key: &str, run: &str) -> Option<&'a str> {
     let is_of_one = keys.contains_key(STATE_KEY);

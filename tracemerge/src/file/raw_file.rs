@@ -16,9 +16,9 @@ use crate::file::rendered::{LineSource, RecordNeeds, push_lines};
 
 /// The number of records that are sampled to estimate how much longer lines are than records.
 const SAMPLED: usize = 200;
-/// The number of last blocks in which a `# clock` line is searched.
+/// The number of blocks at the end of a file in which a `# clock` line is searched.
 const OUTLINED: usize = 16;
-/// The number of first blocks, and of last ones, in which `# name` lines are searched.
+/// The number of blocks at the beginning of a file, and also at its end, in which `# name` lines are searched.
 const NAMED: usize = 2;
 const BLOCK: usize = raw::BLOCK as usize;
 
@@ -32,7 +32,7 @@ pub(crate) struct RawFile {
     growth: u64,
     /// The ticks of the first record and of the last, which are requested often.
     period: Option<(u64, u64)>,
-    /// The least ticks of a call that is shown.
+    /// The number of ticks that a call without records inside has to take to be shown.
     least: u64,
 }
 

@@ -10,7 +10,7 @@ use crate::file::records::Call;
 /// A record: with its lines of text, unless it is a [`Call`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordText<'a> {
-    /// The index of the record's file among the origins.
+    /// The index of the record's file among all files that are merged.
     pub origin: usize,
     /// The ticks of the record.
     pub ticks: Ticks,
@@ -29,13 +29,13 @@ pub(crate) struct RecordText<'a> {
 }
 
 impl<'a> RecordText<'a> {
-    /// Returns the record with these lines.
+    /// Returns the record that consists of `lines`.
     #[must_use]
     pub(crate) fn new(origin: usize, lines: &'a [u8]) -> RecordText<'a> {
         RecordText::of_lines(origin, lines, memchr_iter(b'\n', lines).count() as u64)
     }
 
-    /// Returns the record with these lines, whose number is `line_count`.
+    /// Returns the record that consists of `lines`, whose count is `line_count`.
     #[must_use]
     pub(crate) fn of_lines(origin: usize, lines: &'a [u8], line_count: u64) -> RecordText<'a> {
         let ticks = parse_ticks(lines).unwrap_or_default();

@@ -33,16 +33,17 @@ pub(crate) struct Records {
     recent_texts: Box<[u32; RECENT]>,
     /// The source of the places in the two maps and in `recent`.
     source: u32,
-    /// The places here for the places of other records that were appended: for each remainder of their serial
-    /// numbers, those of the most recent records.
+    /// For places of other [`Records`] that were appended here: their indices in `places`. Each element belongs to the
+    /// records whose serial number it has; its own index is the remainder of this number.
     appended: Vec<(u64, Vec<u32>)>,
 }
 
-/// A record.
+/// A record, in 16 bytes: the number `what` leads to the rest of it.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     ticks: u64,
-    /// The kind in the lowest bits, and the index among the entries of that kind.
+    /// The kind in the lowest bits. Above it is the index of a call's place in `places`, of a call of a span in
+    /// `spans`, or of any other record in `others`.
     what: u32,
     source: u32,
 }
@@ -50,7 +51,7 @@ struct Entry {
 // There is one for each record, so it must stay small.
 const _: () = assert!(size_of::<Entry>() == 16);
 
-/// The kinds of entries.
+/// The kind of the entry for entering a function; the following constants are the other kinds.
 const ENTER: u32 = 0;
 const LEAVE: u32 = 1;
 const ENTER_SPAN: u32 = 2;
@@ -61,17 +62,17 @@ const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
 
 /// The number of places that are found without a map, for addresses and for texts; a power of two.
 const RECENT: usize = 1 << 9;
-/// The number of records whose places are known when they are appended in turns: more than the records of one slice,
-/// and a power of two.
+/// The number of [`Records`] whose places are remembered when parts of them are appended in turns: more than one slice
+/// has, and a power of two.
 const APPENDED: usize = 1 << 8;
-/// A value that is not an address: addresses in records have 54 bits.
+/// The element of `recent` that stands for no address: addresses in records have 54 bits.
 const NOTHING: (u64, u32) = (u64::MAX, 0);
-/// The number of bytes of memory that are kept for later records.
+/// The number of bytes of memory that a list keeps for later records when it is cleared.
 const MAX_KEPT_BYTES: usize = 8 << 20;
 /// The text before the number of a span in a line.
 const SPAN: &[u8] = b"span=";
 
-/// A place of a source.
+/// A place at which calls in the records of one source are entered and left.
 #[derive(Clone, Debug)]
 struct StoredPlace {
     source: u32,
@@ -90,11 +91,11 @@ enum PlaceKey {
 pub(crate) enum Place<'a> {
     /// An address in the function.
     Address(u64, Flags),
-    /// A text, as it follows the number of a span in a line.
+    /// The text that a line has after the number of the span, if there is one.
     Text(&'a [u8], Flags),
 }
 
-/// A call of a span.
+/// The record of entering or leaving a span: the index of its place, and the number of the span.
 #[derive(Clone, Copy, Debug)]
 struct SpanCall {
     place: u32,
@@ -124,14 +125,15 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Returns the number that distinguishes these places from those of other records.
+    /// Returns the serial number of the [`Records`] that contain the call: its `place` is valid among these records
+    /// only.
     #[inline]
     #[must_use]
     pub(crate) fn serial(&self) -> u64 {
         self.records.serial
     }
 
-    /// Returns the place.
+    /// Returns the place of the call.
     #[must_use]
     pub(crate) fn at(&self) -> Place<'a> {
         let StoredPlace { flags, key, .. } = &self.records.places[self.place as usize];
@@ -269,7 +271,7 @@ impl Records {
         }
     }
 
-    /// Adds the entry or the exit of a function by an address.
+    /// Adds the record of entering or leaving a function, with an address in the function.
     #[inline]
     pub(crate) fn push_address(&mut self, ticks: Ticks, is_entered: bool, address: u64, flags: Flags) {
         let key = address << 8 | u64::from(flags.0);
@@ -290,7 +292,8 @@ impl Records {
         })
     }
 
-    /// Adds the entry or the exit of a function by the text of its place; `flags` are those not in the text.
+    /// Adds the record of entering or leaving a function, with the text of its place; `flags` are the flags that are
+    /// not in the text.
     pub(crate) fn push_text(
         &mut self,
         ticks: Ticks,
@@ -338,7 +341,7 @@ impl Records {
         number(self.places.len() - 1)
     }
 
-    /// Adds a record by its lines; calls become numbers if `with_calls` is true. The source is that of the record.
+    /// Adds a record, whose source is its origin. A call that has lines becomes numbers if `with_calls` is true.
     pub(crate) fn push_record(&mut self, record: &RecordText<'_>, with_calls: bool) {
         self.begin_source(record.origin);
         if let Some(call) = record.call {
@@ -382,7 +385,7 @@ impl Records {
         self.entries.push(Entry { ticks, what: number << KIND_BITS | kind, source: self.source });
     }
 
-    /// Appends a range of other records. `first` is the number here of their source 0.
+    /// Appends the records in `range` of `other`. `first` is the number that their source 0 has here.
     pub(crate) fn append(&mut self, other: &Records, range: Range<usize>, first: usize) {
         self.appended.resize_with(APPENDED, Default::default);
         let known = &mut self.appended[other.serial as usize % APPENDED];
@@ -416,7 +419,7 @@ impl Records {
         }
     }
 
-    /// Returns the place here for a place of other records.
+    /// Returns the index here of the place that has the index `place` in `other`.
     #[inline]
     fn place_from(&mut self, other: &Records, place: u32, first: usize) -> u32 {
         match self.appended[other.serial as usize % APPENDED].1.get(place as usize) {
@@ -522,8 +525,8 @@ impl Records {
     }
 }
 
-/// Returns a slot for the text of a place. Texts differ at the end from function to function: in the place in the
-/// source, and in the lowest digits of an address.
+/// Returns the index in `recent_texts` of a place with this text. Texts differ at the end from function to function: in
+/// the position in the source, and in the lowest digits of an address.
 #[inline]
 fn slot_of(text: &[u8]) -> usize {
     let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
@@ -535,8 +538,8 @@ fn slot_of(text: &[u8]) -> usize {
     hash(last ^ before.rotate_left(23) ^ (text.len() as u64) << 56)
 }
 
-/// Returns a slot for a word: its highest bits after a multiplication with the golden ratio, which depend on all bits
-/// of the word: Fibonacci hashing, Knuth, "The Art of Computer Programming", volume 3, 6.4.
+/// Returns an index below [`RECENT`] for a word: its highest bits after a multiplication with the golden ratio, which
+/// depend on all bits of the word: Fibonacci hashing, Knuth, "The Art of Computer Programming", volume 3, 6.4.
 #[inline]
 fn hash(word: u64) -> usize {
     (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize

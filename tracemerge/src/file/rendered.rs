@@ -57,9 +57,9 @@ pub(crate) trait LineSource: Debug + Send + Sync {
     fn leave_out_shorter_calls(&mut self, _ticks: u64) {}
 
     /// Appends the lines with ticks from `from` on, and smaller than `until` if that is given, to `out`: in order of
-    /// their ticks, each with its line feed. Reports bytes of the file that are not records to `damaged` by offset
-    /// and number, once: with the slice that has the record before them. Their `# damaged` lines are among the
-    /// appended ones.
+    /// their ticks, each with its line feed. Reports each range of bytes of the file that are not records to `damaged`
+    /// by its offset and its length, once: with the slice that has the record before them. Their `# damaged` lines are
+    /// among the appended ones.
     ///
     /// The lines of one slice are in memory together, so there should not be many with the same ticks.
     fn lines(&self, from: u64, until: Option<u64>, out: &mut Vec<u8>, damaged: &mut dyn FnMut(usize, usize));
@@ -80,7 +80,7 @@ pub(crate) trait LineSource: Debug + Send + Sync {
     }
 }
 
-/// Adds the records in some lines, with the source that was begun last.
+/// Adds the records in `lines` to `out`, with the source of the last [`begin_source`](Records::begin_source).
 pub(crate) fn push_lines(lines: &[u8], out: &mut Records) {
     let mut rest = lines;
     while !rest.is_empty() {

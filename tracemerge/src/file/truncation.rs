@@ -24,7 +24,7 @@ pub(crate) fn count() -> usize {
     TRUNCATIONS.load(Ordering::SeqCst)
 }
 
-/// Does nothing: these systems do not let a mapped file be truncated, or report it in another way.
+/// Does nothing: systems other than Unix do not let a mapped file be truncated, or report it in another way.
 #[cfg(not(unix))]
 pub(crate) fn watch() {}
 

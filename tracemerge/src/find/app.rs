@@ -27,7 +27,7 @@ pub(crate) struct App {
     pub(super) whole: OsString,
     /// The beginning of the names of the executable's traces.
     pub(super) name: OsString,
-    /// The real path, if the executable exists. The library names its files after it.
+    /// The real path of the executable or directory, if it exists. The library names its files after it.
     pub(super) real: Option<PathBuf>,
     directory: bool,
     data_set: bool,
@@ -111,7 +111,7 @@ impl App {
         })
     }
 
-    /// Selects the same executable, and records the `process` of it that this command has run.
+    /// Returns the same executable with the `process` of it that this command has run to its end.
     #[must_use]
     pub(crate) fn with_ended_process(self, process: EndedProcess) -> App {
         App { ended: Some(process), ..self }

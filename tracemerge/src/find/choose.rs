@@ -33,7 +33,7 @@ pub(crate) enum Choice {
         /// The time before which a run belongs to an earlier process with the same pid.
         since: Wall,
     },
-    /// The runs of the process `pid` that began at `since` or later, without those of its forks.
+    /// The runs of the process `pid` that began at `since` or later, without the runs of its forks.
     Alone {
         /// The process id.
         pid: u32,
@@ -42,7 +42,7 @@ pub(crate) enum Choice {
     },
 }
 
-/// The traces that are merged, and the facts to report about the others.
+/// The traces that are merged, and the facts to report about the traces that are left out.
 #[derive(Debug, Default)]
 pub(crate) struct Chosen {
     /// The files, grouped by boot and clock in the order of time; each group is in the order that breaks ties.
@@ -53,7 +53,7 @@ pub(crate) struct Chosen {
     pub left_out_runs: usize,
     /// The number of files that are left out.
     pub left_out_files: usize,
-    /// The number of files of each other user that are left out.
+    /// The number of files of each user whose files are left out because another user's are shown.
     pub others: BTreeMap<u32, usize>,
     /// The number of files of each user that are shown.
     pub owners: BTreeMap<u32, usize>,
@@ -90,8 +90,8 @@ impl Chosen {
 }
 
 impl Chosen {
-    /// Returns the largest difference, in nanoseconds, between two runs of one boot that use the system's clock in
-    /// the offset of that clock from the wall clock.
+    /// Returns by how many nanoseconds the runs of one boot that use the system's clock differ at most in the offset of
+    /// this clock from the wall clock.
     #[must_use]
     pub(crate) fn system_clocks_differ_by(&self) -> u64 {
         let apart = |files: &Vec<Trace>| {
@@ -228,8 +228,8 @@ fn summaries(traces: &[Trace]) -> BTreeMap<OwnedRunId, Summary> {
     runs
 }
 
-/// Returns the group whose root began last, the runs of the same boot that overlap it, and the runs whose beginning
-/// is uncertain; and the owner of all these.
+/// Returns the group whose root began last, the runs of the same boot that overlap it, and the runs whose beginning is
+/// uncertain; and the owner of all these runs.
 fn newest(
     runs: &BTreeMap<OwnedRunId, Summary>,
     traces: &[Trace],
@@ -268,7 +268,7 @@ fn newest(
 type Group<'a> = (u32, &'a [u8], u32);
 
 /// Returns the group that began last. Groups of one boot and clock are compared by ticks, because the wall clock may
-/// have been set between two runs; others are compared by the wall clock.
+/// have been set between two runs; other groups are compared by the wall clock.
 fn newest_group<'a>(
     runs: impl Iterator<Item = (&'a OwnedRunId, &'a Summary)>,
     is_uncertain: impl Fn(&OwnedRunId) -> bool,
@@ -295,7 +295,8 @@ fn newest_group<'a>(
     newest.map(|(_, group)| group)
 }
 
-/// The beginning of a group. An uncertain one is the newest only if all are uncertain.
+/// The beginning of a group. A group with an uncertain beginning is the newest only if the beginnings of all groups are
+/// uncertain.
 #[derive(Clone, Copy)]
 struct Beginning {
     is_certain: bool,
@@ -324,7 +325,7 @@ impl Times {
         Times(Some(Clocks::read(of_boot().map(|(run, trace)| (run, bytes_of(trace))))))
     }
 
-    /// Returns the first and the last time of a run.
+    /// Returns the beginning and the end of a run on this scale.
     fn of_run(&self, boot: &[u8], run: &Summary) -> (u64, u64) {
         let Some(clock) = self.0.as_ref().and_then(|clocks| clocks.of_clock(boot, run.clock)) else {
             return (run.first, run.last);
@@ -333,8 +334,8 @@ impl Times {
     }
 }
 
-/// Returns the runs of process `pid` that began at `since` or later and, with `with_forks`, those of its forks; and
-/// their owner.
+/// Returns the runs of process `pid` that began at `since` or later and, with `with_forks`, the runs of its forks; and
+/// the owner of all these runs.
 fn of_process(
     runs: &BTreeMap<OwnedRunId, Summary>,
     owners: &Owners,

@@ -12,8 +12,8 @@ use crate::find::app::App;
 use crate::find::strangers;
 use crate::ui::messages::{Messages, count, shown};
 
-/// Recovers the dead runs of `app` and reports the results: the caller's, and those of other users within their time
-/// budget, see [`crate::find::strangers`]. The next stage reports rings that could not be recovered; runs of other
+/// Recovers the dead runs of `app` and reports the results: the caller's runs, and the runs of other users within their
+/// time budget, see [`crate::find::strangers`]. The next stage reports rings that could not be recovered; runs of other
 /// versions are reported here, because no stage can read them.
 pub(crate) fn recover_dead_runs(app: &App, messages: &mut Messages) -> Vec<Recovered> {
     let cause = causes(app);

@@ -15,7 +15,7 @@ use crate::os::rights::changes_rights;
 const HOOKS: [&[u8]; 3] = [HOOK_OF_C, b"mcount", b"__fentry__"];
 /// The section of a program with dormant hooks that lists the room for hooks in its functions.
 const SLEDS: &str = "xray_instr_map";
-/// The section by which a program that contains the library shows it.
+/// The section that only a program has that contains the library.
 const NOTE_OF_LIBRARY: &str = ".note.tracer";
 /// The beginning of the names of the library as a file that is linked with a program.
 const SHARED_LIBRARY: &str = "libtracer.so";
@@ -27,7 +27,7 @@ const INIT_OF_MEMORY_SANITIZER: &[u8] = b"__msan_init";
 /// The beginning of the names of functions that a program with ThreadSanitizer calls when it reads memory.
 const CHECK_OF_THREAD_SANITIZER: &[u8] = b"__tsan_read";
 
-/// The part of a program's file that is of interest here.
+/// The properties of a program's file that decide whether and how it can be traced.
 #[derive(Debug, Default)]
 pub(crate) struct Executable {
     /// The processor for which the executable was compiled, if this program was compiled for another one.
@@ -36,7 +36,7 @@ pub(crate) struct Executable {
     pub linker: Option<String>,
     /// The names of the libraries that the executable is linked with, in their order.
     pub needed: Vec<String>,
-    /// Whether its functions have hooks that a C compiler has inserted, even dormant ones.
+    /// Whether the executable's functions have hooks that a C compiler has inserted, even dormant ones.
     pub has_hooks: bool,
     /// Whether the executable contains the tracer's library or is linked with it.
     pub has_library: bool,

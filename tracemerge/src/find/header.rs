@@ -34,7 +34,7 @@ const MAX_KEPT_MAPS: usize = 30_000;
 
 /// The number of bytes at the beginning and at the end of a file in which the thread's name is searched.
 const NAMED: usize = 512 << 10;
-/// The text of a `# name` line after its thread id.
+/// The text that follows the thread id in a `# name` line.
 const NAME: &[u8] = b" # name ticks=";
 
 /// A trace file, as its header describes it.
@@ -52,7 +52,7 @@ pub(crate) struct Trace {
     pub map: Option<Arc<Map>>,
     /// The number of bytes in holes of the file that are not read.
     pub holes: u64,
-    /// The file and its ring, if that was read; then the file itself is not opened again.
+    /// The file and its ring, if the ring was read; then the file itself is not opened again.
     pub held: Option<Arc<FileWithRing>>,
     /// The owner of the file. If a run has recorded that its process became another user's, this is the user to whom
     /// the run belongs.
@@ -82,7 +82,7 @@ impl Trace {
     }
 }
 
-/// The reason why a candidate is left out.
+/// The reason why a candidate, a file that may be a trace, is left out.
 #[derive(Debug)]
 pub(crate) enum HeaderRefusal {
     /// The file cannot be read.
@@ -130,9 +130,9 @@ pub(crate) fn read_own(candidates: &[Candidate], app: &App, owners: &Owners) -> 
 /// The result of reading the header of a candidate; `None` if it was not read.
 type HeaderResult = Option<Result<Trace, HeaderRefusal>>;
 
-/// Reads the headers of `candidates`: the caller's own first. Reads all those of other users if `all` is set or if
-/// the caller has none; otherwise as many as the budget for other users allows, and those of the users that the
-/// caller's processes became.
+/// Reads the headers of `candidates`: the caller's own first. Reads all candidates of other users if `all` is set or if
+/// the caller has no traces; otherwise as many as the time budget for other users allows, and all those of the users
+/// that the caller's processes became.
 fn read_headers(candidates: &[Candidate], app: &App, all: bool) -> Vec<HeaderResult> {
     let keep = candidates.len() <= MAX_KEPT_MAPS;
     let own = effective_user();
@@ -234,7 +234,7 @@ pub(crate) fn read_all(
     (traces, unreadable)
 }
 
-/// Returns the owner of a trace, and the process and the run that it names, whether or not the line is believed.
+/// Returns the owner of a trace, and the process and the run that its first line names, even if that line is damaged.
 fn run_and_owner(trace: &Trace) -> Option<(u32, u32, u32)> {
     let run = trace.run.as_ref().map(|run| (run.pid, run.id));
     let (pid, id) = run.or_else(|| trace.claim.as_ref().and_then(|claim| claim.pid.zip(claim.id)))?;
@@ -294,7 +294,7 @@ pub(crate) fn of_bytes(path: PathBuf, tid: u64, owner: u32, map: Arc<Map>) -> Op
     Some(Trace { path, tid, number, id: None, map, holes, held: None, owner, run, claim, marks, first, last })
 }
 
-/// Returns the run that a line names, or the claim of a damaged one.
+/// Returns the run that a sound `# run` line names, or the claim of a damaged one.
 fn parts_of(line: Option<RunLine>) -> (Option<Run>, Option<Claim>) {
     match line {
         Some(RunLine::Sound(run)) => (Some(run), None),
@@ -303,14 +303,14 @@ fn parts_of(line: Option<RunLine>) -> (Option<Run>, Option<Claim>) {
     }
 }
 
-/// Returns the run line, and the ticks of the first line and of the last; `None` if there is no line.
+/// Returns the `# run` line of a text, and the ticks of its first line and of its last; `None` if it has no line.
 fn ends_of_text(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
     let at = first_line(bytes)?;
     let Token::Line(line) = line_at(bytes, at) else { return None };
     Some((run_of(&bytes[at..line.end]), line.ticks, last_ticks(bytes).unwrap_or(line.ticks)))
 }
 
-/// Returns the run line of a raw file, and the ticks of its first record and of its last; `None` if there is no
+/// Returns the `# run` line of a raw file, and the ticks of its first record and of its last; `None` if there is no
 /// record.
 fn ends_of_raw(bytes: &[u8]) -> Option<(Option<RunLine>, u64, u64)> {
     let raw = Raw::parse(bytes)?;
@@ -352,8 +352,8 @@ pub(crate) fn names_in<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<
     names
 }
 
-/// Returns the names of the thread that a trace records near its beginning and its end, where
-/// [`thread_name`] finds the last one.
+/// Returns the thread's names that are recorded in the first and the last `NAMED` bytes of `bytes`. [`thread_name`]
+/// finds the last name in the same parts.
 #[must_use]
 pub(crate) fn names_at_ends(bytes: &[u8]) -> Vec<Vec<u8>> {
     let head = &bytes[..bytes.len().min(NAMED)];

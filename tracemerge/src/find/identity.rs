@@ -30,7 +30,7 @@ pub(crate) struct Doubt {
 pub(crate) enum RunLineProblem {
     /// A damaged line; with the process that it names, if there are sound files of that process.
     Damaged(RunDamage, Option<u32>),
-    /// A line that differs from the other files of the same run.
+    /// A line that differs from the lines in other files of the same run.
     Differs {
         /// The key whose values differ.
         key: &'static str,
@@ -160,8 +160,9 @@ pub(crate) fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, UncertainRuns) {
     (doubts, uncertain)
 }
 
-/// Partitions files of one process and id into groups that have to agree. The boot is certain in lines with a
-/// checksum, so files with two such boots belong to different runs; all other files belong to one run.
+/// Partitions files of one process and id into groups whose `# run` lines have to agree. The boot is certain in lines
+/// with a checksum, so files whose checked lines name different boots belong to different runs; all other files belong
+/// to one run.
 fn by_boot(traces: &[Trace], files: &[usize]) -> Vec<Vec<usize>> {
     let mut boots: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
     let mut unchecked = Vec::new();
@@ -184,8 +185,8 @@ fn by_boot(traces: &[Trace], files: &[usize]) -> Vec<Vec<usize>> {
     boots.into_values().collect()
 }
 
-/// Returns the run that most of the files name, and whether equally many name another. Among several such runs, it
-/// chooses the one that fits the other files best.
+/// Returns the run that most of the files name, and whether equally many files name another run. Among several such
+/// runs, it chooses the one that fits the files outside of `files` best.
 fn most_likely(traces: &[Trace], files: &[usize]) -> Option<(Run, bool)> {
     let mut said: Vec<(&Run, usize)> = Vec::new();
     for run in files.iter().filter_map(|file| traces[*file].run.as_ref()) {

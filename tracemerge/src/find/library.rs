@@ -16,7 +16,7 @@ pub(crate) const INSTALLED_NAME: &str = "libtracer";
 /// The directories of libraries, searched if none is beside this program.
 const PLACES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu"];
 
-/// The text for users about the places of the library, and its installation.
+/// The text for users that says where the library is searched, and how to install it.
 pub(crate) const SEARCHED_PLACES: &str = "beside tracemerge, in ../lib beside that, and in /usr/local/lib and /usr/lib. In a checkout, cargo install --path tracemerge installs it, on Linux on x86-64 with glibc";
 
 /// The hook that functions call if gcc or clang compiled them.
@@ -39,7 +39,7 @@ pub(crate) fn find_library() -> Option<PathBuf> {
         .or_else(|| PLACES.iter().find_map(|place| installed_in(Path::new(place))))
 }
 
-/// Returns the library of a directory that was installed there separately, or built.
+/// Returns the path of the library in the directory `place`, if it was installed there separately or built there.
 fn installed_in(place: &Path) -> Option<PathBuf> {
     [LIBRARY, BUILT_NAME].map(|name| place.join(name)).into_iter().find(|file| file.is_file())
 }

@@ -42,7 +42,7 @@ impl Marks {
         Marks { thread: raw.thread(), end, dropped: dropped_by(metas) }
     }
 
-    /// Updates the marks with text that follows the file.
+    /// Returns the marks of the file together with `rest`, the text that follows it.
     #[must_use]
     pub(crate) fn followed_by(self, rest: &[u8]) -> Marks {
         if rest.is_empty() {
@@ -59,7 +59,8 @@ impl Marks {
     }
 }
 
-/// The number of lines, or of records, of the run's own file.
+/// The maximum number of lines at the end of a text, or of records at the beginning of a raw file, that are searched
+/// for the count of dropped files.
 const MAX_LAST_LINES: usize = 16;
 
 /// Returns the metadata in the last lines of a text, the last one first, up to a line that is not metadata.
@@ -67,7 +68,7 @@ fn metas_at_end(bytes: &[u8]) -> impl Iterator<Item = Meta> {
     bytes.rsplit(|&byte| byte == b'\n').skip(1).take(MAX_LAST_LINES).map_while(meta)
 }
 
-/// Returns the number of dropped files in these lines.
+/// Returns the greatest count of dropped files that one of `metas` states; 0 if none does.
 fn dropped_by(metas: impl Iterator<Item = Meta>) -> u64 {
     let dropped = |meta: Meta| if let Meta::Dropped { files } = meta { Some(files) } else { None };
     metas.filter_map(dropped).max().unwrap_or(0)

@@ -1,11 +1,11 @@
 //! The search for traces, and the choice among them.
 //!
-//! [`app`] is the executable or directory that the user named, or [`newest`] finds one. The other modules are used in this order:
-//! [`dead_runs`] and, for runs of other users, [`strangers`] write the records that dead runs left in their rings
-//! into files; [`rings`] reads the rings that are still in memory; [`named_places`] and [`mod@search`] find the
-//! files; [`header`] reads their headers; [`owners`] and [`identity`] determine their owners and runs; [`choose`]
-//! picks the runs to show; [`copies`] leaves out copies of files; [`completeness`] determines whether all files of
-//! these runs are present.
+//! [`app`] is the executable or directory that the user named, or [`newest`] finds one. The other modules are used in
+//! this order: [`dead_runs`] and, for runs of other users, [`strangers`] write the records that dead runs left in their
+//! rings into files; [`rings`] reads the rings that are still in memory; [`named_places`] and [`mod@search`] find the
+//! files; [`header`] reads their headers; [`owners`] and [`identity`] determine their owners and runs; [`choose`] picks
+//! the runs to show; [`copies`] leaves out copies of files; [`completeness`] determines whether all files of these runs
+//! are present.
 
 pub(crate) mod app;
 pub(crate) mod choose;
@@ -57,7 +57,8 @@ use crate::ui::few::FirstItems;
 use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::ui::subcommands::subcommand_like;
 
-/// The least difference between clocks, in nanoseconds, that is reported: adjustments in small steps stay below.
+/// The least difference between the clocks of two runs, in nanoseconds, that is reported: adjustments of the wall clock
+/// in small steps stay below.
 const CLOCKS_APART_NS: u64 = 1_000_000_000;
 
 /// Finds the trace files of `app`, also in the `places` that its runs have named for them, and reads their headers.
@@ -92,7 +93,7 @@ pub(crate) fn find_files(
 pub(crate) struct Found {
     /// The traces that were chosen.
     pub chosen: Chosen,
-    /// The path of the merged file unless the user names another: that of the first application that has traces.
+    /// The path of the merged file unless the user names another: the one for the first application that has traces.
     pub merged_path: PathBuf,
     /// The identities of all files found. The merge writes no output over them.
     pub inputs: HashSet<FileId>,
@@ -160,8 +161,8 @@ fn find_traces_of(app: &App, choice: Choice, part: &Part, messages: &mut Message
     Ok(Found { chosen, merged_path: app.merged_path(), inputs, recovered, completeness })
 }
 
-/// Leaves out the traces of other programs in shared directories, if the executable does not exist and a trace names its
-/// path. If no trace names it, the traces may have been copied from another place, and their names decide.
+/// Leaves out the traces of other programs in shared directories, if the executable does not exist and a trace names
+/// its path. If no trace names it, the traces may have been copied from another place, and their names decide.
 fn without_other_programs(app: &App, traces: Vec<Trace>, messages: &Messages) -> Vec<Trace> {
     let Some(exe) = app.named_exe().filter(|_| app.exe().is_none()) else { return traces };
     let names_it = |run: &Run| run.exe == exe.as_os_str().as_encoded_bytes();
@@ -206,14 +207,14 @@ fn find_in_data_set(app: &App, _part: &Part, _messages: &mut Messages) -> Result
     )))
 }
 
-/// Returns by run id the number of files that each run in memory has created so far, and of those that it has
-/// dropped.
+/// Returns by run id the number of files that each run in memory has created so far, and the number of those that it
+/// has dropped.
 fn files_made(runs: &[RunInMemory]) -> HashMap<u32, (u64, u64)> {
     runs.iter().filter_map(|run| Some((run.manifest.run.id, run.files()?))).collect()
 }
 
-/// Finds the runs of other users, for root, and recovers the dead ones. The second argument has the caller's own: the
-/// runs in memory, the recovered runs, and the places that runs have named.
+/// Finds the runs of other users if the caller is root, and recovers the dead ones. The argument of three parts has the
+/// caller's own runs in memory, the caller's recovered runs, and the places that runs have named.
 fn recover_other_users_runs(
     app: &App,
     choice: Choice,
@@ -250,7 +251,7 @@ fn recover_other_users_runs(
 /// Checks that the traces include the newest run that has named a place for its files, or a newer one.
 ///
 /// # Errors
-/// If that run is not there: an older one must not be shown in its place.
+/// If the traces lack the newest run that has named a place: an older run must not be shown instead.
 fn check_newest_run(said: &Places, traces: &[Trace]) -> Result<(), Error> {
     let Some(newest) = said.newest() else { return Ok(()) };
     let mut runs = traces.iter().filter_map(|trace| trace.run.as_ref());
@@ -283,8 +284,8 @@ pub(crate) fn find_traces_of_all(
     find_part_of_all(apps, choice, &Part::default(), messages)
 }
 
-/// Finds the traces of several applications as [`find_traces_of_all`] does. Those of data sets may lack lines that are not
-/// in `part`.
+/// Finds the traces of several applications as [`find_traces_of_all`] does. Traces of data sets may lack lines that are
+/// not in `part`.
 ///
 /// # Errors
 /// If no traces are found.
@@ -332,7 +333,8 @@ pub(crate) fn find_part_of_all(
 /// because applications are waited for, only words that resemble a command are refused.
 ///
 /// # Errors
-/// If the word is neither a path with a directory, nor the name of a file, nor that of an application with traces.
+/// If the word is neither a path with a directory, nor the name of a file, nor the name of an application with
+/// traces.
 pub(crate) fn check_first_word(app: &App, may_come: bool) -> Result<(), Error> {
     let is_word =
         app.given.components().count() == 1 && app.given.file_name().is_some_and(|name| name == app.given);
@@ -355,7 +357,7 @@ pub(crate) fn check_first_word(app: &App, may_come: bool) -> Result<(), Error> {
     }))
 }
 
-/// Returns the places of a search without a result, and the way to make traces.
+/// Returns a text for users whose traces were not found: the searched places, and the way to make traces.
 fn search_and_remedy(app: &App, search: &Search) -> String {
     let (given, name) = (shown(&app.given), app.name().to_string_lossy());
     let places: Vec<String> = search.places.iter().map(|place| format!("\n  {}", shown(place))).collect();

@@ -15,7 +15,7 @@ use crate::os::sys;
 /// The maximum number of directories that are searched: those of the newest runs.
 const MAX_SEARCHED_PLACES: usize = 64;
 
-/// The places that runs have named, oldest first.
+/// The directories that runs have named for their trace files, those of the oldest run first.
 #[derive(Debug, Default)]
 pub(crate) struct Places(Vec<Place>);
 
@@ -47,7 +47,7 @@ impl Places {
         directories
     }
 
-    /// Returns the place of the newest run.
+    /// Returns the place that the newest of these runs has named.
     #[must_use]
     pub(crate) fn newest(&self) -> Option<&Place> {
         self.0.last()
@@ -60,7 +60,7 @@ pub(crate) fn is_of(place: &Place, app: &App) -> bool {
     app.named_exe().is_none_or(|exe| place.exe == exe.as_os_str().as_encoded_bytes())
 }
 
-/// Returns the paths of the lists of `app`.
+/// Returns the paths of the lists in which runs of `app` have named directories, see [`Places::of`].
 #[must_use]
 pub(crate) fn lists(app: &App) -> Vec<PathBuf> {
     let beside = app.named_exe().filter(|_| !app.is_directory()).and_then(|real| {

@@ -12,12 +12,12 @@ use crate::ui::messages::{Grouped, Messages, shown};
 
 /// The maximum number of directories between the current directory and a trace.
 const MAX_DEPTH: usize = 8;
-/// The maximum number of files and directories that are looked at.
+/// The maximum number of files and directories that are examined.
 const MAX_ENTRIES: u64 = 10_000;
 /// Names of directories that have many files and no programs: of packages for Node.js, and of rustc.
 const UNSEARCHED: [&str; 2] = ["node_modules", "incremental"];
 
-/// Returns the application at `given`, or that of the newest traces below the current directory.
+/// Returns the application at `given`, or the application of the newest traces below the current directory.
 ///
 /// # Errors
 /// If the path names no file, or if no application is given and there are no traces.
@@ -57,10 +57,10 @@ pub(crate) fn newest_app(messages: &Messages) -> Result<App, Error> {
     Ok(app)
 }
 
-/// A walk through directories, those nearest to the first one before others.
+/// A walk through a directory and the directories below it, level by level.
 #[derive(Debug, Default)]
 struct Walk {
-    /// The number of files and directories so far.
+    /// The number of files and directories that were examined so far.
     entries: u64,
     /// The newest trace file so far: its time, and the path of its application.
     newest: Option<(SystemTime, PathBuf)>,

@@ -22,21 +22,21 @@ use crate::find::header::Trace;
 use crate::os::sys;
 use crate::ui::messages::count;
 
-/// The kind of a `# credentials` line.
+/// The beginning of the payload of a `# credentials` line.
 const WORD: &[u8] = b"credentials ";
 /// The maximum number of users that messages name.
 const MAX_NAMED_USERS: usize = 4;
 /// The user with all rights.
 const ROOT: u32 = 0;
 
-/// The nearness of a user to the caller: the least rank is shown first.
+/// The nearness of a user to the caller. Traces of the user with the least rank are shown first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     /// The user is the caller.
     Own,
     /// The user is the owner of the executable.
     Executable,
-    /// The user is neither of these.
+    /// The user is neither the caller nor the owner of the executable.
     Other,
 }
 
@@ -68,15 +68,15 @@ impl Owners {
         }
     }
 
-    /// Returns whether to believe files of `recorder` that record the user their process became.
+    /// Returns whether to believe a file of the user `recorder` which says that its process became another user's.
     #[must_use]
     pub(crate) fn may_record(&self, recorder: u32) -> bool {
         recorder == ROOT || self.rank(recorder) != Rank::Other
     }
 
-    /// Returns which of two users gets the files of the other, if a file of `recorder` records that its process
-    /// became `named`: first the user who gets them, then the other. Returns `None` if that file is not believed: a
-    /// user who is less near to the caller must not add files of others to a run of his.
+    /// Returns which of two users gets the files of the other, if a file of `recorder` records that its process became
+    /// `named`: first the user who gets them, then the other. Returns `None` if that file is not believed: a user who
+    /// is less near to the caller must not add files of others to his own run.
     #[must_use]
     pub(crate) fn together(&self, recorder: u32, named: u32) -> Option<(u32, u32)> {
         let (of_recorder, of_named) = (self.rank(recorder), self.rank(named));

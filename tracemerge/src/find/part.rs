@@ -1,9 +1,9 @@
-//! The part of the traces that a command wants, as far as it is known before they are found. Traces are files, of which the
-//! wanted bytes are read anyway; of a data set, the rest is left out unread.
+//! The part of the traces that a command wants, as far as it is known before they are found. Traces are files, of which
+//! the wanted bytes are read anyway; of a data set, the rest is left out unread.
 
 use crate::time::point_of_time::When;
 
-/// The wanted part. The default is everything.
+/// The part of the traces that a command wants. The default is everything.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "without data sets nothing is left out"))]
 pub(crate) struct Part {

@@ -24,8 +24,7 @@ use crate::os::sys::{FileId, effective_user, file_id, owner};
 use crate::ui::few::FirstItems;
 use crate::ui::messages::{Messages, shown};
 
-/// Returns the caller's runs with rings that `wanted` accepts. For those of other users see
-/// [`crate::find::strangers`].
+/// Returns the caller's runs with rings that `wanted` accepts. For runs of other users see [`crate::find::strangers`].
 #[must_use]
 pub(crate) fn runs(wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
     inspect::runs(&runtime_directories(), wanted)
@@ -191,7 +190,7 @@ fn places_of_owner(_trace: &Path) -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// Returns whether the file at `path` belongs to one of the rings read.
+/// Returns whether the file at `path` is the file of a thread whose ring was read.
 #[must_use]
 pub(crate) fn have(held: &[Trace], path: &Path) -> bool {
     let id = fs::metadata(path).ok().map(|metadata| file_id(path, &metadata));

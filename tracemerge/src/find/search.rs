@@ -41,9 +41,9 @@ pub(crate) struct Candidate {
 /// The result of a search, and the places that were searched.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    /// The files, each once.
+    /// The files that were found, each once.
     pub candidates: Vec<Candidate>,
-    /// The directories, in the order of the search.
+    /// The directories that were searched, in this order.
     pub places: Vec<PathBuf>,
     /// The directories that could not be searched.
     pub errors: Vec<Error>,
@@ -159,7 +159,7 @@ fn thread_of(file_name: &OsStr, name: &OsStr) -> Option<(u64, u32)> {
     parse_trace_file_suffix(file_name.as_encoded_bytes().strip_prefix(name.as_encoded_bytes())?)
 }
 
-/// Returns the thread and the number in the name of a trace of any executable.
+/// Returns the thread id and the file number in the name of a trace of any executable.
 fn any_thread(file_name: &OsStr) -> Option<(u64, u32)> {
     parse_trace_file_suffix(split(file_name)?.1)
 }

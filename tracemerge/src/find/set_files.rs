@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use crate::os::directory::{Directory, Kind};
 
-/// The table that every set has: one row for each run.
+/// The name of the table that every set has, with one row for each run.
 pub(crate) const RUNS: &str = "runs";
 /// The greatest number of files of a set that are listed.
 const MAX_LISTED: usize = 1 << 20;
-/// The beginnings of the names of folders in a table.
+/// The beginning of the names of folders for days in a table; `MACHINE` is the beginning of the names of folders in
+/// these.
 pub(crate) const DAY: &str = "day=";
 pub(crate) const MACHINE: &str = "machine=";
 
@@ -43,13 +44,13 @@ impl FilePlace {
         format!("{} {} {} {}", self.table, self.day, self.machine, self.name)
     }
 
-    /// Returns the path within the set.
+    /// Returns the path of the file, relative to the set.
     pub(crate) fn path(&self) -> String {
         let FilePlace { table, day, machine, name } = self;
         format!("{table}/{DAY}{day}/{MACHINE}{machine}/{name}")
     }
 
-    /// Returns the path within the set at `set`.
+    /// Returns the path of the file in the set at `set`.
     pub(crate) fn path_in(&self, set: &Path) -> PathBuf {
         self.folders().iter().fold(set.to_owned(), |path, folder| path.join(folder)).join(&self.name)
     }

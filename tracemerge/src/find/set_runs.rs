@@ -1,10 +1,10 @@
 //! The rows of a run in a data set, each of which one file has.
 //!
-//! In a folder of a table, a run has files of its own, which are numbered. If a compaction has put small files together,
-//! the rows of the last of them are in a file of several runs instead. If sets that have the same run are copied into
-//! one directory, more files have its rows. Each file states in its metadata of which runs its rows are, and in which
-//! state of its traces each of these was added. The table of runs has the last ticks of each state, and so shows the
-//! newest one.
+//! In a folder of a table, a run has files of its own, which are numbered. If a compaction has put small files
+//! together, the rows of the last of them are in a file of several runs instead. If sets that have the same run are
+//! copied into one directory, more files have its rows. Each file states in its metadata of which runs its rows are,
+//! and in which state of its traces each of these was added. The table of runs has the last ticks of each state, and so
+//! shows the newest one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -19,19 +19,20 @@ use crate::file::parquet::{
 };
 use crate::find::set_files::{FilePlace, RUNS, list_files};
 
-/// How often a set is looked at that has a run twice, and the time between: a command that changes it needs less.
+/// The number of times that a set is read which has a run twice, with `PAUSE` between: a command that changes the set
+/// needs less time.
 const LOOKS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A run of a machine.
+/// The name of a machine, and the name of a run on it.
 type MachineAndRun<'a> = (&'a str, &'a str);
 
 /// The rows of a run that are to be removed from a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Superfluous {
-    /// The file.
+    /// The file that has the rows.
     pub file: FilePlace,
-    /// The run.
+    /// The name of the run.
     pub run: String,
     /// A file that has the same rows, or newer ones, of this run.
     pub other: FilePlace,
@@ -44,22 +45,22 @@ impl fmt::Display for Superfluous {
     }
 }
 
-/// The files of a set, as far as they have more than the rows of each run in its newest state.
+/// The contents of a set that are more than the rows of each run in its newest state.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Copies {
-    /// The rows that are to be removed.
+    /// The rows of a run that other files have, too, or that are of an earlier state.
     pub superfluous: Vec<Superfluous>,
     /// Descriptions of files whose rows belong to a state that the table of runs does not have.
     pub torn: Vec<String>,
 }
 
-/// What the table of runs says about a run.
+/// The contents of the table of runs for a run in one of its states.
 #[derive(Debug)]
 struct Entry<'a> {
     last: u64,
     state: &'a str,
     place: &'a FilePlace,
-    /// The greatest number of a file of each table and day.
+    /// The greatest number that a file of the run has in each table and day.
     numbers: HashMap<(&'a str, &'a str), u32>,
 }
 
@@ -82,10 +83,10 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A file that has rows of a run, with the state of the run.
+/// A file that has rows of a run, and the state of the run to which the rows belong.
 type Holder<'a> = (&'a FilePlace, Option<&'a str>);
 
-/// Compares files of a set by their metadata. Among them are all files of the table of runs.
+/// Finds superfluous rows in files of a set by the files' metadata. `files` includes all files of the table of runs.
 #[must_use]
 pub(crate) fn copies(files: &[(FilePlace, Keys)]) -> Copies {
     let mut entries = HashMap::<MachineAndRun<'_>, Vec<Entry<'_>>>::new();
@@ -109,7 +110,8 @@ pub(crate) fn copies(files: &[(FilePlace, Keys)]) -> Copies {
     found
 }
 
-/// Examines the files of one folder that have rows of a run. `entries` are the states of the run, the newest last.
+/// Examines `holders`, the files of one folder that have rows of a run, and adds the result to `found`. `entries` are
+/// the states of the run, the newest last.
 fn examine(
     (table, day, run): (&str, &str, &str),
     holders: &[Holder<'_>],
@@ -153,12 +155,12 @@ fn number_of(name: &str, run: &str) -> Option<u32> {
     name.strip_prefix(run)?.strip_prefix('-')?.strip_suffix(".parquet")?.parse().ok()
 }
 
-/// The instruction to whoever has files of two states of a run.
+/// The instruction for users whose set has rows of a run in a state that the table of runs does not have.
 pub(crate) const REMEDY_OF_TORN: &str = "a file of one set was copied over that of another; add the run again from its \
     traces ('tracemerge dataset add'), or copy the sets into a new directory, that with the newest runs last";
 
 impl Copies {
-    /// Returns an error that names the first files, if there are any.
+    /// Returns an error that names the first file with superfluous rows or with rows of a state that is not known.
     ///
     /// # Errors
     /// A row may be there twice, or rows of several states of a run.
@@ -181,8 +183,8 @@ impl Copies {
     }
 }
 
-/// Returns the places of all files of the set at `path`, after a check that the tables `wanted` have no row twice; `None`
-/// if the directory is not a set. A file that cannot be read is not compared.
+/// Returns the places of all files of the set at `path`, after a check that the tables `wanted` have no row twice;
+/// `None` if the directory is not a set. A file that cannot be read is not compared.
 ///
 /// # Errors
 /// The directory cannot be read, or files of several sets have the same run.

@@ -23,13 +23,13 @@ use crate::find::header::Trace;
 use crate::find::owners::{Owners, Rank};
 use crate::ui::messages::{Messages, count, shown};
 
-/// The total time that may be spent on runs of other users which the user has not named.
+/// The total time that may be spent on runs of other users, except on those that the user has requested.
 pub(crate) const BUDGET: Duration = Duration::from_secs(2);
 
 /// The part of the budget that this process has used.
 static USED: Mutex<Duration> = Mutex::new(Duration::ZERO);
 
-/// Does `work`, which gets the time at which the budget ends, and takes the elapsed time from the budget.
+/// Does `work` with the time at which the budget ends, and subtracts the elapsed time from the budget.
 pub(crate) fn spend<T>(work: impl FnOnce(Instant) -> T) -> T {
     let begun = Instant::now();
     let result = work(begun + left());
@@ -50,11 +50,11 @@ fn use_up(time: Duration) {
 #[derive(Debug, Default)]
 pub(crate) struct Skipped(BTreeMap<(u32, PathBuf, &'static str), u64>);
 
-/// The reason that another process holds the lock.
+/// The reason for skipping a run: another process holds the lock for recovering runs of other users.
 const BUSY: &str = "another process was recovering runs of other users all the time";
-/// The reason that there was no time.
+/// The reason for skipping a run: the budget is used up.
 const OUT_OF_TIME: &str = "the 2 seconds for other users' runs are used up";
-/// The reason that the process cannot get the user's rights.
+/// The reason for skipping a run: this process cannot get the rights of the run's user.
 const NO_RIGHTS: &str = "this process cannot get the rights of that user";
 
 impl Skipped {
@@ -85,8 +85,8 @@ pub(crate) struct RunsOfOtherUsers {
     pub recovered: Vec<Recovered>,
 }
 
-/// Finds the runs of other users that `wanted` accepts, within the budget, and reports users and directories for
-/// which it was too short.
+/// Finds the runs of other users that `wanted` accepts, within the budget, and reports the users and directories for
+/// which the budget was too short.
 pub(crate) fn runs(
     wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
     messages: &mut Messages,
@@ -103,8 +103,8 @@ pub(crate) fn runs(
     runs
 }
 
-/// Recovers the dead runs among `runs`; those for which `requested_runs` is true completely. `cause` gives the cause of
-/// the end of a run's process, if known.
+/// Recovers the dead runs among `runs`: those that `requested_runs` accepts completely, all others within the budget.
+/// `cause` gives the cause of the end of a run's process, if known.
 pub(crate) fn recover(
     runs: Vec<RunInMemory>,
     requested_runs: impl Fn(&RunInMemory) -> bool,
@@ -144,7 +144,8 @@ pub(crate) fn recover(
     others
 }
 
-/// Notes the result of recovering a run.
+/// Reports the result of recovering a run, and adds it to `recovered` or to `skipped`. `is_asked_for` says whether the
+/// traces of the run are requested.
 fn take(
     run: &RunInMemory,
     outcome: Outcome,

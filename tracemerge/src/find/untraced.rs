@@ -14,9 +14,9 @@ use crate::find::library::{
 use crate::os::environment::{ASAN_OPTIONS, ENABLE, choices_of_records, preloaded, sanitizer_options};
 use crate::ui::messages::shown;
 
-/// The beginnings of the names of other C libraries' dynamic linkers, beside that of glibc.
+/// The beginnings of the names of the dynamic linkers of C libraries other than glibc.
 const OTHER_LINKERS: [&str; 3] = ["ld-musl", "ld-uClibc", "linker"];
-/// The setting of AddressSanitizer that makes it accept libraries before itself.
+/// The spellings of the setting by which AddressSanitizer accepts that other libraries are loaded before itself.
 const ANY_ORDER: [&str; 2] = ["verify_asan_link_order=0", "verify_asan_link_order=false"];
 /// The maximum length of a script's first line.
 const FIRST_LINE_BYTES: u64 = 256;
@@ -154,7 +154,8 @@ fn memory_sanitizer() -> String {
         .into()
 }
 
-/// Returns the reason why the hooks of the library are not called: those of a library that the user preloads.
+/// Returns the reason why the hooks of the library would not be called: the user preloads another library with hooks of
+/// the same name.
 fn hooks_of_others() -> Option<String> {
     let libraries = preloaded()?;
     let libraries = libraries.to_string_lossy();

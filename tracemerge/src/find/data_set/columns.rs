@@ -13,7 +13,7 @@ use parquet::file::statistics::Statistics;
 /// The number of rows that are read at once.
 pub(super) const BATCH: usize = 4096;
 
-/// The values of some rows.
+/// The values that a column has in some rows.
 enum Values {
     Integers(Vec<i64>),
     Texts(Vec<ByteArray>),
@@ -28,7 +28,7 @@ pub(super) struct Column {
     values: Values,
     /// For each row of the batch whether it has a value, if a row may have none.
     levels: Vec<i16>,
-    /// The number of the next row, and that of the next value.
+    /// The index of the next row in the batch; `value` is the index of the next value, of which there may be fewer.
     row: usize,
     value: usize,
 }
@@ -39,7 +39,7 @@ fn number_of(group: &RowGroupMetaData, name: &str) -> Option<usize> {
 }
 
 impl Column {
-    /// Opens a column.
+    /// Opens the column `name` of a row group.
     pub(super) fn open(group: &dyn RowGroupReader, name: &str) -> Result<Column> {
         let number = number_of(group.metadata(), name);
         let reader = number.map(|number| group.get_column_reader(number)).transpose()?;
@@ -59,7 +59,7 @@ impl Column {
         })
     }
 
-    /// Reads the next batch.
+    /// Reads the next batch, which has `rows` rows.
     pub(super) fn read(&mut self, rows: usize) -> io::Result<()> {
         self.rewind();
         self.levels.clear();
@@ -80,7 +80,7 @@ impl Column {
         if is_whole { Ok(()) } else { Err(lacks_rows()) }
     }
 
-    /// Leaves out the next batch, without reading the pages in which nothing else is.
+    /// Skips the next `rows` rows. Pages that have only skipped rows are not read.
     pub(super) fn skip(&mut self, rows: usize) -> io::Result<()> {
         let skipped = match &mut self.reader {
             Some(ColumnReader::Int64ColumnReader(from)) => from.skip_records(rows),
@@ -116,7 +116,7 @@ impl Column {
     /// Returns the text of the next row of the batch.
     ///
     /// # Errors
-    /// It is not UTF-8.
+    /// The text is not UTF-8.
     pub(super) fn text(&mut self) -> io::Result<Option<&str>> {
         let Some(at) = self.next() else { return Ok(None) };
         let Values::Texts(values) = &self.values else { return Ok(None) };

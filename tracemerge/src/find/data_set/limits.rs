@@ -23,11 +23,11 @@ use crate::time::anchor::Anchor;
 use crate::time::clocks::{Clocks, TickClock};
 use crate::time::point_of_time::{Period, When};
 
-/// The nanoseconds around the wanted period whose lines are made, too: more than clocks differ whose readings are taken
-/// together in another way.
+/// The number of nanoseconds before and after the wanted period whose lines are made, too: more than the difference
+/// between the clocks that this module and the view get from different choices of readings.
 const AROUND_NS: u64 = 1_000_000_000;
 
-/// The wanted ticks of a boot: the first ones, and the first ones that are not wanted any more.
+/// The wanted ticks of a boot: the first wanted ticks, and the first ticks after the wanted ones.
 pub(super) type Bounds = (u64, u64);
 const EVERYTHING: Bounds = (0, u64::MAX);
 /// The bounds of a thread that is not wanted.
@@ -40,22 +40,22 @@ pub(super) struct Limits {
     by_boot: Option<HashMap<String, Bounds>>,
     processes: Vec<i64>,
     threads: Vec<i64>,
-    /// The numbers of the threads as texts, for labels.
+    /// The ids of the wanted threads as texts, which are searched in the labels of threads.
     numbers: Vec<String>,
 }
 
-/// What is read of a row group.
+/// The part of a row group that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// Nothing.
+    /// Nothing of the row group is read.
     Nothing,
-    /// The rows that are wanted, and of the others those that always stay. The flag states whether the calls in the
-    /// others count.
+    /// The wanted rows, and those of the other rows that always stay. The flag says whether the calls in the other rows
+    /// are followed, because they may enter spans.
     Wanted(bool),
 }
 
 impl Limits {
-    /// Finds the limits in the files of the set at `set`.
+    /// Returns the limits of `part` in the set at `set`, which consists of `files`.
     pub(super) fn of(part: &Part, set: &Path, files: &[FilePlace]) -> Limits {
         let has_period = part.since.is_some() || part.until.is_some();
         // If a file cannot be read, all rows are wanted, and reading them shows the error.
@@ -91,8 +91,8 @@ impl Limits {
         self.numbers.iter().any(|number| label.contains(&number[..]))
     }
 
-    /// Returns what is read of a row group. `is_last` states whether it is the last one of its file: that shows the times
-    /// of last lines.
+    /// Returns the part of a row group that is read. `is_last` says whether the row group is the last one of its file,
+    /// which is always read because it shows the times of last lines.
     pub(super) fn extent(&self, group: &dyn RowGroupReader, is_last: bool) -> Extent {
         let of = group.metadata();
         let has_spans = !is_empty(of, "span");
@@ -133,12 +133,12 @@ impl Limits {
     }
 }
 
-/// What the kind of a row means for the rows that are not wanted.
+/// The kind of a row, which decides whether the row can be left out if it is not wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowKind {
-    /// Without the row, the others mean the same.
+    /// A row without which the other rows mean the same.
     Plain,
-    /// A call, which may enter a span in which later calls are.
+    /// A row of a call, which may enter a span in which later calls are.
     Call,
     /// A statement about the thread, the run or the clocks.
     Statement,
@@ -199,12 +199,13 @@ fn bounds_of_boots(
     }))
 }
 
-/// Returns the clocks that go through some readings of each thread.
+/// Returns the clocks that go through those readings of each thread which `some` selects.
 fn clocks_through(threads: &[(Run, Vec<Anchor>)], some: impl Fn(&[Anchor]) -> Vec<Anchor>) -> Clocks {
     Clocks::through(threads.iter().map(|(run, anchors)| (run, some(anchors))))
 }
 
-/// Returns the wanted ticks of each boot by these clocks. `ends` are the ticks of the first and of the last row of each.
+/// Returns the wanted ticks of each boot according to `clocks`; `None` if these do not determine them. `ends` are the
+/// ticks of the first and of the last row of each boot.
 fn bounds_by(
     part: &Part,
     ends: &HashMap<String, Bounds>,
@@ -243,7 +244,7 @@ fn bounds_by(
 /// The threads of a set, each by its machine, its run and its id, with their runs and their readings of clocks.
 type Readings = HashMap<(String, String, Option<i64>), (Option<Run>, Vec<Anchor>)>;
 
-/// Adds the readings in a file of the table of clocks.
+/// Adds the readings in a file of the table `clocks` to `runs`.
 fn read_clocks(path: &Path, runs: &mut Readings) -> io::Result<()> {
     let reader = open(File::open(path)?)?;
     for number in 0..reader.num_row_groups() {

@@ -1,10 +1,10 @@
 //! The runs of a data set as traces.
 //!
 //! The rows of the table `records` become the lines of a file for each thread of each run, in memory or, if that is too
-//! little, in temporary files without names. So every command reads a set like the traces from which it was made, as far
-//! as the set has their content: functions have names instead of addresses, and messages have no sites and no values.
-//! If only a part is wanted ([`limits`]), row groups without it are not read, and of the others only the rows in it become
-//! lines.
+//! little, in temporary files without names. So every command reads a set like the traces from which it was made, as
+//! far as the set has their content: functions have names instead of addresses, and messages have no sites and no
+//! values. If only a part is wanted ([`limits`]), row groups without it are not read, and of the others only the rows
+//! in it become lines.
 
 mod columns;
 mod limits;
@@ -29,14 +29,14 @@ use crate::find::set_runs::checked_files;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown};
 
-/// The table whose rows are the lines.
+/// The name of the table whose rows become lines.
 const RECORDS: &str = "records";
-/// The number of bytes of lines in memory above which those of the largest threads are written to temporary files.
+/// The number of bytes of lines in memory above which the lines of the largest threads are written to temporary files.
 const MAX_BYTES: usize = 128 << 20;
-/// The number of bytes from which on a thread counts as large.
+/// The number of bytes of its lines in memory from which on a thread counts as large.
 const LARGE: usize = 64 << 10;
 
-/// Returns whether a directory is a data set: its table of runs has a file with the metadata of one.
+/// Returns whether a directory is a data set: its table of runs has a file with the metadata of a data set.
 #[must_use]
 pub(super) fn is_set(directory: &Path) -> bool {
     let files = list_files(directory).ok().flatten().unwrap_or_default();
@@ -87,18 +87,18 @@ pub(super) fn traces(set: &Path, part: &Part, messages: &mut Messages) -> Result
     Ok(traces.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// The threads whose lines were made.
+/// The threads of a data set while their lines are made.
 struct Threads<'a> {
     set: &'a Path,
     limits: &'a Limits,
-    /// The number of each thread by its machine, its run and its id.
+    /// The index of each thread in `threads`, by the thread's machine, run and id.
     by_key: HashMap<(String, String, u64), usize>,
     threads: Vec<ThreadLines>,
-    /// The number of the thread of the last row.
+    /// The index in `threads` of the thread to which the last row belongs.
     last: usize,
-    /// The number of bytes in memory.
+    /// The number of bytes of lines in memory.
     bytes: usize,
-    /// The number of rows that are no records.
+    /// The number of rows that are left out because they lack ticks, a run, a thread or a kind.
     odd: u64,
 }
 
@@ -109,14 +109,14 @@ struct Columns {
     run: Column,
     tid: Column,
     kind: Column,
-    /// The columns that show whether a thread is wanted.
+    /// The boots of the threads; with `pid` and `thread`, this column shows whether a thread is wanted.
     boot: Column,
     pid: Column,
     thread: Column,
-    /// The columns of calls.
+    /// The functions of calls; with `span`, this column is needed for rows of calls, even if they become no lines.
     function: Column,
     span: Column,
-    /// The other columns of which lines are made.
+    /// The positions in the source; like `message`, this column is needed only for rows that become lines.
     place: Column,
     message: Column,
 }
@@ -146,21 +146,21 @@ impl Columns {
     }
 }
 
-/// The use of a row.
+/// The use that is made of a row.
 #[derive(Clone, Copy)]
 enum Use {
-    /// It is no record.
+    /// The row is left out: it lacks ticks, a run, a thread or a kind.
     Nothing,
-    /// It becomes a line of the thread with this number.
+    /// The row becomes a line of the thread with this index.
     Line(usize),
-    /// It is a call of a thread, and not wanted.
+    /// The row is a call of the thread with this index, and becomes no line. Later calls may be inside of the call.
     Call(usize),
-    /// It is not wanted.
+    /// The row belongs to the thread with this index, and becomes no line. Only its time counts.
     Time(usize),
 }
 
 impl Threads<'_> {
-    /// Adds the rows of a file.
+    /// Adds the lines of a file of the table `records`.
     fn read(&mut self, path: &Path) -> io::Result<()> {
         let reader = open(File::open(path)?)?;
         let groups = reader.num_row_groups();
@@ -178,7 +178,8 @@ impl Threads<'_> {
         Ok(())
     }
 
-    /// Adds the rows of a row group that are wanted, and of the others those that always stay.
+    /// Adds the wanted rows of a row group, and those of the other rows that always stay. `with_calls` says whether the
+    /// calls in the other rows are followed.
     fn read_group(&mut self, group: &dyn RowGroupReader, with_calls: bool) -> io::Result<()> {
         let mut columns = Columns::open(group)?;
         let mut left = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
@@ -225,7 +226,7 @@ impl Threads<'_> {
         Ok(())
     }
 
-    /// Returns the use of the next row.
+    /// Returns the use that is made of the next row. `with_calls` says whether calls that are not wanted are followed.
     fn use_of_row(&mut self, columns: &mut Columns, with_calls: bool) -> io::Result<Use> {
         let Columns { ticks, host, run, tid, kind, boot, pid, thread, .. } = columns;
         let (ticks, host, run) = (ticks.integer(), host.text()?.unwrap_or_default(), run.text()?);

@@ -29,31 +29,31 @@ pub(super) struct Row<'a> {
 /// An open call.
 struct OpenCall {
     function: String,
-    /// The span in which the call is, and the one that it enters.
+    /// The span in which the call is; `entered` has the same span if the call itself enters it.
     span: Option<i64>,
     entered: Option<u64>,
 }
 
-/// The file of a thread while it is made.
+/// The lines of a thread while they are made.
 pub(super) struct ThreadLines {
     path: PathBuf,
     host: String,
     run: String,
     tid: u64,
-    /// The wanted ticks.
+    /// The wanted ticks of the thread.
     bounds: Bounds,
     prefix: Prefix,
-    /// The lines that are not in the file.
+    /// The lines in memory, which are not in the temporary `file` yet.
     lines: Vec<u8>,
     file: Option<File>,
     open: Vec<OpenCall>,
-    /// The ticks of the last line, and of the last row.
+    /// The ticks of the last line; `last_row` has the ticks of the last row, even if that became no line.
     last_line: u64,
     last_row: u64,
 }
 
 impl ThreadLines {
-    /// Begins the file of the thread of a machine, a run and an id.
+    /// Begins the lines of the thread with this machine, run and id. `bounds` are its wanted ticks.
     pub(super) fn new(set: &Path, (host, run, tid): (&str, &str, u64), bounds: Bounds) -> ThreadLines {
         ThreadLines {
             path: set.join(RECORDS).join(format!("{run}.trace.{tid}")),
@@ -70,18 +70,18 @@ impl ThreadLines {
         }
     }
 
-    /// Returns whether this is the thread of a machine, a run and an id.
+    /// Returns whether this is the thread with this machine, run and id.
     pub(super) fn is_of(&self, (host, run, tid): (&str, &str, u64)) -> bool {
         self.tid == tid && self.run == run && self.host == host
     }
 
-    /// Returns whether the lines of these ticks are wanted.
+    /// Returns whether lines with these ticks are wanted.
     pub(super) fn wants(&self, ticks: u64) -> bool {
         let (since, until) = self.bounds;
         ticks >= since && (ticks < until || until == u64::MAX)
     }
 
-    /// Returns the number of bytes in memory.
+    /// Returns the number of bytes of the lines in memory.
     pub(super) fn bytes(&self) -> usize {
         self.lines.len()
     }
@@ -94,12 +94,12 @@ impl ThreadLines {
         self.lines.len() - before
     }
 
-    /// Takes a record that becomes no line.
+    /// Notes the ticks of a record that becomes no line.
     pub(super) fn leave_out(&mut self, ticks: Ticks) {
         self.last_row = ticks.0;
     }
 
-    /// Takes a call that becomes no line: later ones may be inside of it.
+    /// Notes the record of a call that becomes no line: later calls may be inside of this call.
     pub(super) fn follow(&mut self, ticks: Ticks, kind: &str, row: &Row<'_>) {
         if kind == "enter" {
             self.enter(row);
@@ -171,7 +171,7 @@ impl ThreadLines {
         line.write(&mut self.lines);
     }
 
-    /// Appends a payload that is escaped, unless somebody else has made it.
+    /// Appends a payload. It is escaped already, unless another program has made the data set; then it is escaped now.
     fn put_payload(&mut self, text: &str) {
         if is_harmless(text.as_bytes()) {
             self.lines.extend_from_slice(text.as_bytes());
@@ -183,7 +183,7 @@ impl ThreadLines {
     /// Writes the lines in memory to the temporary file.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// The temporary file cannot be created or written.
     pub(super) fn write(&mut self) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,

@@ -56,7 +56,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Reads all chosen traces.
+/// Reads all chosen traces, and compares their statements about themselves with their records.
 fn audit_all<'a>(found: &'a Found, messages: &mut Messages) -> Vec<Checked<'a>> {
     let mut traces = Vec::new();
     let mut is_alive = liveness_check();
@@ -173,7 +173,7 @@ impl Checked<'_> {
         }
     }
 
-    /// Returns a position among the lines, for messages.
+    /// Returns a text for messages that names the file of a line, or its ring, and the offset of the line there.
     fn at(&self, (part, offset): PartOffset) -> String {
         if self.raw && part == 0 {
             return format!("{}, offset {offset} of its text", shown(&self.trace.path));
@@ -214,7 +214,7 @@ impl Checked<'_> {
     }
 }
 
-/// Returns a text with the losses by their reasons.
+/// Returns a text with the number of lost records for each reason.
 fn reasons<'a>(losses: impl Iterator<Item = (&'a str, u64)>) -> String {
     losses.map(|(reason, records)| format!("{reason}: {}", Grouped(records))).collect::<Vec<_>>().join(", ")
 }
@@ -226,7 +226,8 @@ fn thread_id(run: &Run, tid: u64) -> ThreadId<'_> {
     (&run.boot, run.pid, run.id, tid)
 }
 
-/// Compares the counts of rings with the records found. A thread may have several files.
+/// Compares the counts that rings have of their records with the records found, and reports threads with missing
+/// records. A thread may have several files.
 fn report_missing_records(found: &Found, checked: &[Checked<'_>], messages: &mut Messages) {
     let mut counted: BTreeMap<ThreadId<'_>, u64> = BTreeMap::new();
     let mut count_in = |run, tid, committed: u64| {
@@ -258,7 +259,7 @@ fn report_missing_records(found: &Found, checked: &[Checked<'_>], messages: &mut
     }
 }
 
-/// Returns the text for standard output.
+/// Returns the text that `check` writes to standard output; with `each`, it has a line for each thread.
 fn report(chosen: &Chosen, checked: &[Checked<'_>], whole: bool, each: bool) -> String {
     let mut report = String::new();
     let mut rest = checked;
@@ -330,7 +331,7 @@ fn of_run(run: Option<&Run>, threads: &[Checked<'_>], each: bool) -> String {
     text
 }
 
-/// The sums over threads.
+/// The sums over the traces of several threads.
 #[derive(Default)]
 struct CheckTotals {
     records: u64,

@@ -32,12 +32,12 @@ use crate::view::select::Selection;
 use crate::view::sites::SiteSelection;
 use crate::view::thread_labels::thread_labels;
 
-/// The records of a trace.
+/// The merged records of traces, which are kept in memory.
 pub struct KeptRecords {
     inputs: Inputs,
     catalog: Arc<SiteCatalog>,
     records: Unformatted,
-    /// The number of the records.
+    /// The number of records that are kept.
     pub count: u64,
 }
 

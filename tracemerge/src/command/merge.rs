@@ -51,7 +51,7 @@ pub(crate) struct Job<'a> {
     pub choice: Choice,
 }
 
-/// Does a job completely.
+/// Merges the traces of a job and writes the result, in the layout that the request names.
 ///
 /// # Errors
 /// If nothing could be merged, or if the output could not be written.
@@ -168,7 +168,7 @@ pub(crate) fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the path of the output if the user names none; `merged` is that of the merged file.
+/// Returns the path of the output if the user names none; `merged` is the path of the merged file.
 pub(crate) fn default_path(destination: Destination, merged: &Path) -> PathBuf {
     let Destination::Exported(format) = destination else { return merged.to_owned() };
     let mut name = without_merged_suffix(merged);
@@ -201,12 +201,12 @@ fn refuse_terminal(destination: Destination, target: &Target) -> Result<(), Erro
     }
 }
 
-/// Returns the settings for names of functions of the chosen traces.
+/// Returns the settings for looking up the names of functions in the chosen traces.
 fn symbols_of(settings: &Settings, chosen: &Chosen) -> Settings {
     settings.for_traces(chosen.boots.iter().flatten().map(|trace| trace.path.as_path()))
 }
 
-/// Returns the context of formats, without colours.
+/// Returns the context for formats that write this view: times, labels and the like, without colours.
 fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbols: Settings) -> Context {
     let Selection { pattern, invert, sites, .. } = &view.selection;
     let time = TimeColumn::new(view.time, plan.times.steady.0, plan.zone.clone());
@@ -224,13 +224,13 @@ fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbo
     }
 }
 
-/// Returns whether a view takes all records of its threads. If not, it may leave out those that rename a thread.
+/// Returns whether a view takes all records of its threads. If not, it may leave out the lines that rename a thread.
 fn has_all_names(view: &View) -> bool {
     !view.has_period() && view.selection.is_all()
 }
 
-/// Reads the lines of all inputs that a view needs and may leave out: those of modules and, if `also_later_labels`,
-/// those that rename threads.
+/// Adds to `context` the facts in lines of all inputs that a view needs although it may leave these lines out: modules
+/// and, if `also_later_labels`, the later labels of threads.
 pub(crate) fn learn_names(context: &mut Context, inputs: &Inputs, also_later_labels: bool) {
     let later_names = learn_from_all(inputs, &context.names);
     if also_later_labels {
@@ -238,8 +238,8 @@ pub(crate) fn learn_names(context: &mut Context, inputs: &Inputs, also_later_lab
     }
 }
 
-/// Reads the lines of all inputs that a view needs and may leave out: adds their modules to `names`, and returns the
-/// later names of threads.
+/// Reads the lines of all inputs about modules and new names of threads, because a view needs them although it may
+/// leave them out: adds the modules to `names`, and returns the later names of threads.
 fn learn_from_all(inputs: &Inputs, names: &SharedNames) -> Vec<LaterName> {
     let mut names = lock(names);
     let mut later_names = Vec::new();
@@ -274,8 +274,8 @@ fn report_missing_sites(inputs: &Inputs, messages: &mut Messages) {
 
 /// The number of records that a merge shows at its end on a terminal.
 const END: usize = 5;
-/// The most bytes of traces for which a merge shows a summary at its end. So many bytes of text took half a second on two
-/// processors.
+/// The maximum number of bytes of traces for which a merge shows a summary at its end. So many bytes of text took half
+/// a second on two processors.
 const MOST_SUMMED_UP: usize = 128 << 20;
 
 /// Returns the names of applications as the user wrote them.
@@ -289,7 +289,8 @@ fn closing_view(wanted: ClosingView, target: &Target) -> ClosingView {
     if may_print { wanted } else { ClosingView::Nothing }
 }
 
-/// Shows the end of a merge of `apps` on standard error. Problems with the inputs were reported before.
+/// Shows the closing view of a merge of `apps` on standard error: the summary, or the last records. Problems with the
+/// inputs were reported before.
 fn show_closing(
     closing: ClosingView,
     (inputs, apps): (&mut Inputs, &[App]),
@@ -341,7 +342,7 @@ pub(crate) fn text_of(job: &Job) -> Result<Vec<u8>, Error> {
     Ok(text)
 }
 
-/// Writes the chosen traces as the request's layout shows them, by `write`.
+/// Prepares the merge of the chosen traces in the request's layout, and passes it to `write`, which writes the result.
 ///
 /// # Errors
 /// If the traces cannot be read, or the output cannot be written.

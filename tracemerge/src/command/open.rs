@@ -33,7 +33,7 @@ enum Written {
 }
 
 impl Written {
-    /// Returns the content with this name.
+    /// Returns the content whose format has this name; `None` if there is no such format.
     fn named(name: &str) -> Option<Written> {
         if name == TEXT {
             return Some(Written::Text);
@@ -41,7 +41,7 @@ impl Written {
         FORMATS.into_iter().find(|format| format.name == name).map(Written::Format)
     }
 
-    /// Returns whether this command can write it.
+    /// Returns whether this command was built with the format of the content.
     fn can_be_written(self) -> bool {
         !matches!(self, Written::Format(OutputFormat { make: None, .. }))
     }
@@ -62,7 +62,7 @@ impl Written {
     }
 }
 
-/// The name of the merged lines.
+/// The name of [`Written::Text`] in the user's configuration.
 const TEXT: &str = "text";
 /// The extension that replaces `merge` in the name of the file with the merged lines. Thread ids are numbers, so none
 /// is equal to it.
@@ -71,7 +71,7 @@ pub(crate) const TEXT_EXTENSION: &str = "utc";
 /// The program that shows a file in the user's browser. It needs a display.
 const BROWSER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
-/// The programs that show the contents, by name, with their arguments before the path. By default the first installed
+/// The programs that show each content, by name, with their arguments before the path. By default the first installed
 /// one is started.
 static VIEWERS: [(Written, &str, &[&str]); 9] = [
     (Written::Format(&html::FORMAT), BROWSER, &[]),
@@ -87,7 +87,7 @@ static VIEWERS: [(Written, &str, &[&str]); 9] = [
     (Written::Format(&chrome::FORMAT), "vizviewer", &[]),
 ];
 
-/// The pages that show the contents in a browser.
+/// The web pages that show files of a format in a browser.
 static PAGES: [(&OutputFormat, &str); 3] = [
     (&perfetto::FORMAT, "https://ui.perfetto.dev"),
     (&chrome::FORMAT, "https://ui.perfetto.dev"),
@@ -105,17 +105,17 @@ struct Plan {
 enum Start {
     /// A program with arguments.
     Program(PathBuf, &'static [&'static str]),
-    /// A command of a shell.
+    /// A command line of the user, which a shell runs.
     Command(OsString),
     /// The view in this terminal, which needs no content.
     Terminal,
-    /// Nothing: a browser shows the content at this address, or no viewer is known.
+    /// No program: the web page at this address can show the file, or no viewer is known.
     Page(Option<&'static str>),
 }
 
-/// Returns the plan that the user's configuration names. If it names none: the page, if there is a browser and a display;
-/// otherwise the terminal view if `in_terminal`, or else that of the first viewer that `find` finds. Without a display, a
-/// browser is started only if the user wants that.
+/// Returns the plan that the user's configuration `said` names. Without one, it is the page in a browser, if there are
+/// a browser and a display; otherwise the terminal view if `in_terminal`, or else the first viewer that `find` finds.
+/// Without a display, a browser is started only if the user's configuration names it.
 fn plan(
     said: Option<&OsStr>,
     has_display: bool,
@@ -205,7 +205,7 @@ impl Viewing {
         Ok(Viewing { plan, request })
     }
 
-    /// Returns the request.
+    /// Returns the request for the file that the viewer shows.
     #[must_use]
     pub(crate) fn request(&self) -> &Request {
         &self.request

@@ -1,7 +1,7 @@
 //! Preloads the library that traces every function, for programs that call hooks but are not linked with the library.
 //!
 //! A program that is compiled with `-finstrument-functions` calls hooks, which do nothing in glibc; one compiled with
-//! `-pg` calls those of `gprof`. If `libtracer.so` is loaded before glibc, the program calls the library's hooks
+//! `-pg` calls the hooks of `gprof`. If `libtracer.so` is loaded before glibc, the program calls the library's hooks
 //! instead. The library restores the variable that has loaded it, so that the program's children start unchanged.
 
 use std::ffi::{OsStr, OsString};
@@ -94,7 +94,8 @@ fn options_of_thread_sanitizer() -> Option<OsString> {
     (!is_set).then(|| [OsStr::new("die_after_fork=0"), &options].join(OsStr::new(" ")))
 }
 
-/// The directories for links. Directories that a user chooses may have special characters in their paths, too.
+/// The directories in which links to the library are made. Directories that a user chooses may have special characters
+/// in their paths, too.
 const FOR_LINKS: [&str; 2] = ["/tmp", "/dev/shm"];
 
 /// Returns a path of the library that the dynamic linker accepts in a list of libraries: in the list, spaces and
@@ -120,14 +121,14 @@ fn listable(library: &Path) -> io::Result<(PathBuf, Option<TempDir>)> {
     Err(last)
 }
 
-/// Makes a link to a file in a directory of this user.
+/// Makes a link to `file` at `path`, which is in a directory of this user.
 #[cfg(unix)]
 #[expect(clippy::disallowed_methods, reason = "the link is made in a directory of this user")]
 pub(crate) fn link(file: &Path, path: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(file, path)
 }
 
-/// Makes a copy of a file in a directory of this user.
+/// Copies `file` to `path`, which is in a directory of this user.
 #[cfg(not(unix))]
 #[expect(clippy::disallowed_methods, reason = "the copy is made in a directory of this user")]
 pub(crate) fn link(file: &Path, path: &Path) -> io::Result<()> {

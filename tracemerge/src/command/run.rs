@@ -35,16 +35,16 @@ use crate::view::request::Request;
 const CANNOT_RUN: u8 = 126;
 /// The exit status that shells return if there is no such program.
 const NOT_FOUND: u8 = 127;
-/// The time by which the wall clock of a trace may be earlier than that of this process, which may read the clock in
-/// another way.
+/// The time by which the wall clock of a trace may be earlier than the wall clock of this process, which may read the
+/// clock in another way.
 pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// The use of the traces after the application has ended.
 #[derive(Debug)]
 pub(crate) enum After {
-    /// Merges them as requested.
+    /// The traces are merged as requested.
     Merge(Request),
-    /// Starts a viewer with them.
+    /// The traces are written for a viewer, which is started.
     Open(Viewing),
 }
 
@@ -57,7 +57,7 @@ impl After {
     }
 }
 
-/// Runs `command`, then uses its traces, and returns the exit status.
+/// Runs `command`, then merges its traces or opens them in a viewer, as `after` says; returns the exit status.
 #[must_use]
 pub(crate) fn run(after: After, command: Vec<OsString>) -> u8 {
     let mut words = command.into_iter();
@@ -118,8 +118,8 @@ struct StatesOf {
 }
 
 impl StatesOf {
-    /// Begins to read the states of the threads of the program that `command` will start. The program itself must
-    /// not ask for them.
+    /// Begins to read the states of the threads of the program that `command` will start, if the user wants them. The
+    /// program does not inherit the user's wish, so that it does not ask for the states itself.
     #[cfg(target_os = "linux")]
     fn begin(command: &mut Command, quiet: bool) -> StatesOf {
         let reader = if wants_states(command, quiet) { Some(StatesReader::begin(command)) } else { None };

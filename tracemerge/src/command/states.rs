@@ -34,21 +34,21 @@ use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::table::Columns;
 use crate::ui::units::duration;
 
-/// The longest time between two looks at the rings.
+/// The longest time between two readings of the kernel's rings.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The time between two readings of the clocks: between them, the counter and the kernel's clock lie on one line.
 const BETWEEN_ANCHORS: Duration = Duration::from_secs(1);
-/// The time for which a record waits for older ones of other processors, in nanoseconds.
+/// The time for which a record waits for older records of other processors, in nanoseconds.
 const LATE: u64 = 20_000_000;
-/// The number of readings of the clocks of which the closest is taken.
+/// The number of times that the clocks are read for an anchor, of which the closest reading is taken.
 const READINGS: usize = 16;
 /// The number of bytes of a record in the temporary file.
 const KEPT_BYTES: usize = 32;
-/// The number of bytes after which the file is written.
+/// The number of bytes that are collected in memory before they are written to a file.
 const CHUNK: usize = 1 << 20;
 
-/// The readings of the clocks at one moment, against the processor's counter and against the system's clock: the run
-/// has chosen one of them.
+/// The readings of the clocks at one moment, against the processor's counter and against the system's clock: the run's
+/// ticks come from one of these two.
 struct Anchors {
     counter: Meta,
     system: Meta,
@@ -76,7 +76,7 @@ fn closest(now: impl Fn() -> Ticks + Copy) -> Meta {
     read.fold(counter::look(now), |best, read| if within(&read) < within(&best) { read } else { best })
 }
 
-/// The ticks and the raw time of a reading.
+/// Returns the ticks and the raw time of a reading.
 fn pair(anchor: &Meta) -> Option<(u64, u64)> {
     match anchor {
         Meta::Clock { ticks, system: SystemClocks { raw: Some(raw), .. }, .. } => Some((ticks.0, *raw)),
@@ -89,28 +89,28 @@ struct Kept {
     /// The id of the thread of this command that asked the kernel.
     tid: u64,
     states: BufWriter<File>,
-    /// The number of records.
+    /// The number of records in `states`.
     number: u64,
     anchors: Vec<Anchors>,
 }
 
-/// The outcome of the reading.
+/// The outcome of reading the states of threads from the kernel.
 enum Outcome {
-    /// The kernel allowed it; the records.
+    /// The kernel allowed it: these are the records.
     Kept(Kept),
-    /// The kernel refused it; the totals of threads that anybody may read.
+    /// The kernel refused it: this is the reason, with the totals of threads that anybody may read.
     Refused(Refusal),
 }
 
-/// The kernel's reason for a refusal, and what it counts for everybody.
+/// The kernel's reason for refusing the states of threads, and the totals of threads, which anybody may read.
 struct Refusal {
-    /// The thread that has read it.
+    /// The id of the thread of this command that asked the kernel.
     tid: u64,
     why: String,
     totals: Vec<ThreadTotals>,
 }
 
-/// The reading of the states of a program's threads.
+/// A thread of this command that reads the states of a program's threads.
 pub(crate) struct StatesReader {
     has_ended: Arc<AtomicBool>,
     thread: JoinHandle<Result<Outcome, String>>,
@@ -269,7 +269,7 @@ impl Kept {
 }
 
 impl Refusal {
-    /// Returns the file as text: the reason, and the totals.
+    /// Returns the content of the file for the run, as text: the reason, and the totals.
     fn render(&self, run: &Run, number: Option<u32>) -> Vec<u8> {
         let mut out = Vec::new();
         let mut renderer = begun_file(self.tid, run, number, (run.ticks, Encoding::Text), &mut out);
@@ -302,8 +302,8 @@ fn begun_file(
     renderer
 }
 
-/// Writes the file of the last run of the process `pid`, as `render` makes it: it takes the run, the number of the file
-/// among those of the run, and the file. `tid` is the thread that has read the states.
+/// Writes the file of states for the last run of the process `pid`. `render` writes its content: it takes the run, the
+/// number of the file among those of the run, and the file. `tid` is the thread that has read the states.
 fn write(
     app: &App,
     choice: Choice,
@@ -346,7 +346,7 @@ fn ticks_at(pairs: &[(u64, u64)], raw: u64) -> u64 {
     u64::try_from(i128::from(ticks) + since * span / width.max(1)).unwrap_or(0)
 }
 
-/// Returns a free path beside the files of a run.
+/// Returns a path for the file of states, beside the files of a run, at which no file exists.
 fn path(traces: &[&Trace], tid: u64) -> Option<PathBuf> {
     let path = &traces.first()?.path;
     let name = path.file_name()?.to_str()?;

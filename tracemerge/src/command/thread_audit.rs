@@ -19,7 +19,7 @@ use crate::ui::few::FirstItems;
 /// A position in a trace: the number of a part of the trace, and an offset in that part.
 pub(crate) type PartOffset = (usize, usize);
 
-/// The content of a thread's trace.
+/// The facts that reading a thread's trace from its first byte to its last has shown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Audit {
     /// The `# thread` line of the trace.
@@ -31,7 +31,7 @@ pub(crate) struct Audit {
     /// The messages reported lost for reasons that only later versions know: the reason, and the number. Further
     /// reasons after the first `REASONS` are summed up under the last one.
     pub lost_otherwise: Vec<(Name, u64)>,
-    /// The kinds of lines that only later versions know, and the numbers of these lines.
+    /// The kinds of lines that only later versions know, and the counts of lines of each kind.
     pub other_kinds: OtherKinds,
     /// The number of lines that report a loss without its number of messages.
     pub lost_unread: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Audit {
     pub pauses: u64,
     /// The positions at which the trace reports that the clock went back.
     pub backward: FirstItems<PartOffset>,
-    /// The positions of lines whose ticks are smaller than those of the line before.
+    /// The positions of lines whose ticks are smaller than the ticks of the previous line.
     pub breaks: FirstItems<PartOffset>,
     /// The damaged places, each with its position and its number of bytes: bytes that are not a line, belong to another
     /// thread, or continue no message.
@@ -55,20 +55,20 @@ pub(crate) struct Audit {
     pub torn: bool,
     /// The cost of the run's start, in nanoseconds, if the thread reports it.
     pub start_ns: Option<u64>,
-    /// The number of times that the thread reports to have waited for room.
+    /// The number of times that the thread reports to have waited for room in its ring.
     pub stalls: u64,
     /// The number of waits for the tracer that have a line of their own.
     pub waits: u64,
-    /// The total time that the thread reports to have waited, in nanoseconds.
+    /// The total time that the thread reports to have waited for room in its ring, in nanoseconds.
     pub stall_ns: u64,
-    /// The readings of both clocks in the trace's `# run` and `# clock` lines, in their order.
+    /// The readings of the ticks and the wall clock in the trace's `# run` and `# clock` lines, in their order.
     pub anchors: Vec<Anchor>,
     /// The ticks of the first message and of the last.
     pub range: Option<(u64, u64)>,
-    /// The ticks of the line before.
+    /// The ticks of the previous line.
     ticks: u64,
     tid: Option<u64>,
-    /// Whether the line before belongs to a message.
+    /// Whether the previous line belongs to a message, which a further line may continue.
     in_message: bool,
     tally: Tally,
 }
@@ -115,7 +115,7 @@ impl Audit {
         later.into_iter().fold(self.records, u64::saturating_add)
     }
 
-    /// Returns the numbers of the lines that are counted separately.
+    /// Returns the counts of the lines that an `# end` line counts separately from messages.
     #[must_use]
     pub(crate) fn apart(&self) -> SeparateCounts {
         SeparateCounts {

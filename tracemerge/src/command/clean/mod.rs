@@ -87,9 +87,9 @@ pub(crate) fn clean(app: &App, yes: bool, messages: &mut Messages) -> Result<(),
     Ok(())
 }
 
-/// Separates the traces in directories in which the user may not expect them to be deleted, unless the user agrees:
-/// reports the directories, and asks if that is possible. Returns the traces to delete, and the directories of the
-/// others.
+/// Selects the traces to delete: those in directories in which the user expects deletions, and others if the user
+/// agrees. Reports the other directories, and asks about them if that is possible. Returns the selected traces, and the
+/// directories of the traces that stay.
 fn agreed(
     app: &App,
     traces: Vec<Trace>,
@@ -123,7 +123,7 @@ fn agreed(
     (agreed, kept)
 }
 
-/// Deletes the files of these traces, and returns their number.
+/// Deletes the files of these traces, and the hidden files beside them. Returns the number of deleted trace files.
 fn remove_traces(traces: &[Trace], messages: &mut Messages) -> u64 {
     let mut removed = 0;
     // The hidden files go first, because they are found beside the traces.

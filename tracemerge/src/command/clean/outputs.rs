@@ -13,10 +13,11 @@ use crate::ui::messages::{Messages, shown};
 use crate::view::export::format::{FORMATS, OutputFormat};
 use crate::view::layout::Destination;
 
-/// The number of bytes that identify the format of a file.
+/// The number of bytes at the beginning of a file that identify its format.
 const HEAD: u64 = 64 * 1024;
 
-/// Returns the paths of all outputs that `app` may have if the user has named none.
+/// Returns the paths of all outputs that `app` may have if the user has named none, each with its format; merged lines
+/// have `None`.
 fn outputs(app: &App) -> Vec<(PathBuf, Option<&'static OutputFormat>)> {
     let merged = app.merged_path();
     let mut outputs = vec![(merged.with_extension(TEXT_EXTENSION), None)];
@@ -48,7 +49,7 @@ pub(super) fn remove(app: &App, messages: &mut Messages) -> Vec<PathBuf> {
     removed
 }
 
-/// The reason why a file is left.
+/// The reason why a file is not deleted.
 enum Refused {
     /// The file is not in the form in which this command writes it.
     Foreign(String),
@@ -56,7 +57,8 @@ enum Refused {
     Failed(io::Error),
 }
 
-/// Deletes one output. Returns whether it existed.
+/// Deletes the output at `path`, which has to be in `format`, or merged lines if that is `None`. Returns whether it
+/// existed.
 fn remove_one(path: &Path, format: Option<&'static OutputFormat>) -> Result<bool, Refused> {
     let foreign = |error: io::Error| Refused::Foreign(error.to_string());
     let kind = if format.is_some_and(OutputFormat::is_directory) { Kind::Directory } else { Kind::File };

@@ -30,9 +30,9 @@ use crate::view::request::Request;
 struct KnownRun {
     /// The state of the run's traces.
     state: String,
-    /// The ticks of its last record.
+    /// The ticks of the run's last record in this state.
     last: u64,
-    /// The files of its rows in all tables but that of runs, each as table, day and number.
+    /// The files that have the run's rows, in all tables except the table of runs, each as table, day and number.
     files: Vec<String>,
 }
 
@@ -89,8 +89,8 @@ impl NewRun<'_> {
         }
     }
 
-    /// Returns a text that is another one if the traces have other records, or if another version of this program
-    /// reads them.
+    /// Returns a text for the state of the run's traces. It changes if the traces have other records, or if another
+    /// version of this program reads them.
     fn state(&self) -> String {
         let mut sums = crc32fast::Hasher::new();
         let mut bytes = 0;
@@ -116,11 +116,11 @@ fn length_of(trace: &Trace) -> u64 {
 /// The result of the addition of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Added {
-    /// The set has it now.
+    /// The run was added, or its rows were replaced.
     Now,
-    /// The set had it before, in this state or a later one.
+    /// The set had the run before, in this state or a later one.
     Before,
-    /// The run could not be read; the user knows.
+    /// The run could not be read, which was reported to the user.
     Not,
 }
 
@@ -166,10 +166,10 @@ pub(super) fn write_new(path: &Path, job: &Job<'_>, messages: &mut Messages) -> 
     Ok(())
 }
 
-/// The name of a machine that has none.
+/// The name that stands for the name of this machine if that cannot be part of a path.
 const UNNAMED: &str = "unnamed";
 
-/// Returns the name of the machine that the user has given, or else that of this one.
+/// Returns the name of the machine that the user has given, or else the name of this machine.
 fn name_of_machine(given: Option<String>) -> Result<String, Error> {
     match given {
         Some(name) if is_plain(&name) => Ok(name),
@@ -186,8 +186,8 @@ fn name_of_machine(given: Option<String>) -> Result<String, Error> {
     }
 }
 
-/// Adds the runs that a job chooses to the set at `path`, as runs of this `machine`. Returns the number of runs that are
-/// new in this state, and of those that the set had.
+/// Adds the runs that a job chooses to the set at `path`, as runs of this `machine`. Returns the number of runs that
+/// are new in this state, and the number of those that the set had already.
 fn add_chosen(
     path: &Path,
     job: &Job<'_>,

@@ -1,9 +1,10 @@
-//! The clocks of the runs of a set, as lines between ticks and the wall clock. Programs that put the rows of a set in the
-//! order of a merge, as extras/spark does, convert ticks by these lines, and so exactly as a merge does.
+//! The clocks of the runs of a set, as lines between ticks and the wall clock. Programs that put the rows of a set in
+//! the order of a merge, as extras/spark does, convert ticks by these lines, and so exactly as a merge does.
 //!
-//! A line of the input is a run: `{"run": any, "readings": ["run ...", "clock ...", ...], "first": ticks, "last": ticks}`,
-//! where `readings` are the contents of its `# run` line and its `# clock` lines. All runs of a boot belong into one input.
-//! A line of the output is a clock, with the runs that have it; `period` is null if the clock's rate is not known.
+//! A line of the input is a run: `{"run": any, "readings": ["run ...", "clock ...", ...], "first": ticks, "last":
+//! ticks}`, where `readings` are the contents of its `# run` line and its `# clock` lines. All runs of a boot belong
+//! into one input. A line of the output is a clock, with the runs that have it; `period` is null if the clock's rate is
+//! not known.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
@@ -22,23 +23,23 @@ use crate::ui::messages::{Messages, count};
 /// The greatest number of bytes of a line of the input.
 const MAX_LINE_BYTES: u64 = 256 << 20;
 
-/// A run, as the input has it.
+/// A run, as a line of the input describes it.
 #[derive(Deserialize)]
 struct GivenRun {
-    /// The name, which the output repeats.
+    /// The name of the run, which the output repeats.
     run: Value,
     readings: Vec<String>,
     /// The ticks of the run's first record.
     first: u64,
-    /// The ticks of its last record.
+    /// The ticks of the run's last record.
     last: u64,
 }
 
-/// A boot, or the runs of a boot whose ticks are of another clock.
+/// The runs of one boot whose ticks come from one clock.
 #[derive(Debug)]
 struct Boot {
     run: Run,
-    /// The earliest begin of a run, in nanoseconds.
+    /// The wall time at which the first of the runs began, in nanoseconds.
     began: u64,
     first: u64,
     last: u64,
@@ -90,7 +91,7 @@ pub(super) fn clocks(messages: &mut Messages) -> Result<(), Error> {
     print(Content::Json, &lines_of(&boots, &clocks))
 }
 
-/// Returns the lines of the output.
+/// Returns the output: a line for each clock, with the runs that have it.
 fn lines_of(boots: &BTreeMap<(Vec<u8>, bool), Boot>, clocks: &Clocks) -> Vec<u8> {
     let mut out = Vec::new();
     for ((name, is_system), boot) in boots {

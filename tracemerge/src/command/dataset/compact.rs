@@ -1,8 +1,8 @@
 //! The compaction of a data set: small files of a day and a machine become few large ones.
 //!
 //! A step takes up to [`MAX_FILES`] small files of a folder under the lock of the set, so that no other writer changes
-//! them meanwhile, and replaces them by one file in one change. So a command that is killed leaves each row once, and the
-//! next one continues. A file that is large enough is never read again.
+//! them meanwhile, and replaces them by one file in one change. So a command that is killed leaves each row once, and
+//! the next one continues. A file that is large enough is never read again.
 //!
 //! Before that, if sets with the same run were copied into one directory, only the newest state of each run stays.
 
@@ -25,23 +25,24 @@ use crate::ui::messages::{Messages, count, shown};
 use crate::view::export::parquet::dataset::{MAX_BYTES, MAX_ROWS, TABLES, TableName, date_of};
 use crate::view::export::parquet::rewrite::rewrite;
 
-/// The greatest number of files that are read at once.
+/// The greatest number of files that are put together in one step.
 const MAX_FILES: usize = 64;
-/// The number of files of a day that is not over above which they are put together.
+/// The number of files in a folder above which they are put together even if their day is not over.
 const MANY: usize = 100;
-/// The number of rows, of bytes and of runs from which on a file is large.
+/// The number of rows from which on a file is large, and is not put together with others; `LARGE_BYTES` and
+/// `LARGE_RUNS` are the numbers of bytes and of runs.
 const LARGE_ROWS: u64 = 1 << 20;
 const LARGE_BYTES: u64 = MAX_BYTES / 4;
 const LARGE_RUNS: usize = 1 << 12;
 
-/// A compaction.
+/// A compaction of a data set, with its results so far.
 struct Compaction<'a> {
     set: &'a Set,
-    /// The day that is not over, in UTC.
+    /// The present day, in UTC, which is not over.
     today: String,
-    /// The files that cannot be read; the user knows.
+    /// The files that cannot be read, each of which was reported to the user.
     damaged: BTreeSet<FilePlace>,
-    /// The number of files that were put together, and of new ones.
+    /// The number of files that were put together; `made` is the number of files into which they were put.
     files: u64,
     made: u64,
 }
@@ -77,8 +78,8 @@ pub(super) fn compact(path: &Path, messages: &mut Messages) -> Result<(), Error>
 }
 
 impl Compaction<'_> {
-    /// Removes the rows of runs that other files have, too, and those of states that are not the newest. Returns the
-    /// number of these runs.
+    /// Removes the rows of runs that other files have, too, and rows of states that are not the newest. Returns the
+    /// number of the runs whose rows were removed.
     fn remove_copies(&mut self, messages: &mut Messages) -> std::io::Result<u64> {
         let staged = Staged::of(self.set.begin()?)?;
         let locked = self.set.lock(Some(&staged))?;
@@ -112,7 +113,7 @@ impl Compaction<'_> {
         Ok(runs as u64)
     }
 
-    /// Returns all files of the set with their keys. Those that cannot be read are left as they are.
+    /// Returns all files of the set with the keys of their metadata. Files that cannot be read are left as they are.
     fn files_with_keys(
         &mut self,
         locked: &Locked<'_>,
@@ -143,7 +144,7 @@ impl Compaction<'_> {
         }
     }
 
-    /// Puts some small files of a folder together. Returns whether there were any.
+    /// Puts some small files of a folder together. Returns whether there were at least two.
     fn step(
         &mut self,
         table: TableName,
@@ -201,9 +202,9 @@ impl Compaction<'_> {
     }
 }
 
-/// Returns the name of the file that takes the place of the files `from` and has this metadata. Files of several sets have
-/// the same name only if they have rows of the same runs in the same states, so sets may be copied together. `names` are
-/// those of all files in the folder.
+/// Returns the name of the file that takes the place of the files `from` and has this metadata. Files of several sets
+/// have the same name only if they have rows of the same runs in the same states, so sets may be copied together.
+/// `names` are the names of all files in the folder.
 fn name_of(from: &[FilePlace], metadata: &[(String, String)], names: &[String]) -> String {
     let name = |attempt: u32| {
         let mut hasher = DefaultHasher::new();

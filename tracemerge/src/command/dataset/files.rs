@@ -9,7 +9,7 @@ use crate::file::parquet::{
 use crate::find::set_files::FilePlace;
 use crate::output::set::Locked;
 
-/// Returns the places of the files of several runs in the folder of a file.
+/// Returns the places of the files that have rows of several runs, in the folder of the file `folder`.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -23,7 +23,8 @@ pub(super) fn named(place: &FilePlace, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", place.path()))
 }
 
-/// Returns the metadata of a file with the rows of `runs`, from those of the files that have them now.
+/// Returns the metadata of a new file with the rows of `runs`, made of the metadata `from` of the files that have these
+/// rows now.
 pub(super) fn metadata_of(runs: &[&str], from: &[&Keys]) -> Vec<(String, String)> {
     let runs: BTreeSet<&str> = runs.iter().copied().collect();
     let mut all = vec![(RUN_KEY.to_owned(), runs.iter().copied().collect::<Vec<_>>().join(" "))];

@@ -45,7 +45,7 @@ pub(crate) fn compact(path: &Path, messages: &mut Messages) -> Result<(), Error>
     compact::compact(path, messages)
 }
 
-/// Returns the error that this command was built without the format.
+/// Returns the error that this command was built without the format Parquet.
 ///
 /// # Errors
 /// Always.
@@ -71,7 +71,7 @@ pub(crate) fn clocks(messages: &mut Messages) -> Result<(), Error> {
     clocks::clocks(messages)
 }
 
-/// Returns the error that this command was built without the format.
+/// Returns the error that this command was built without the format Parquet.
 ///
 /// # Errors
 /// Always.
@@ -85,7 +85,7 @@ pub(crate) fn add(
     Err(without_parquet())
 }
 
-/// Returns the error that this command was built without the format.
+/// Returns the error that this command was built without the format Parquet.
 #[cfg(not(feature = "parquet"))]
 pub(crate) fn without_parquet() -> Error {
     Error::plain(

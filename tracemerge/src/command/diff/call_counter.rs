@@ -62,9 +62,9 @@ struct Counter<'a> {
     /// The clock of lines whose run is unknown.
     unknown: Arc<TickClock>,
     origins: Vec<Origin>,
-    /// The number of the origin of each thread, by its run and its id.
+    /// The index in `origins` of each thread, by the thread's run and id.
     known: HashMap<(Option<RunKey>, u64), usize>,
-    /// The number of the origin that each thread id has now.
+    /// The index in `origins` of the thread that had each id last.
     now: FastMap<u64, usize>,
 }
 
@@ -104,7 +104,7 @@ impl Counter<'_> {
         }
     }
 
-    /// Returns the number of the origin of a thread's records.
+    /// Returns the index in `origins` of a thread, which is added if it is new.
     fn number(&mut self, run: Option<Run>, tid: u64) -> usize {
         let key = (run.as_ref().map(|run| (run.boot.clone(), run.pid, run.id)), tid);
         if let Some(number) = self.known.get(&key) {

@@ -28,11 +28,11 @@ pub(super) struct Unmatched {
     pub only_a: usize,
     /// The number of messages that are only in the second thread.
     pub only_b: usize,
-    /// Whether these are the least numbers; otherwise both may be larger than necessary.
+    /// Whether `only_a` and `only_b` are the least possible numbers; otherwise both may be larger than necessary.
     pub exact: bool,
 }
 
-/// The cost of a step of the greedy algorithm, in words.
+/// The cost of a step of the greedy algorithm, in the unit of [`Budget`].
 const STEP: u64 = 4;
 /// The number of messages of the first thread in each part, if threads are compared in parts.
 const PART: usize = 1024;
@@ -155,18 +155,20 @@ impl Prefixes {
         Prefixes { bits }
     }
 
-    /// Returns the length for the whole of the first sequence.
+    /// Returns the length of a longest common subsequence of both whole sequences.
     fn count(&self) -> usize {
         self.bits.iter().map(|word| word.count_zeros() as usize).sum()
     }
 
-    /// Returns whether the length increases with the element at this position.
+    /// Returns whether the length of the longest common subsequence grows by the element at this position of the first
+    /// sequence.
     fn grows_at(&self, place: usize) -> bool {
         self.bits[place / 64] >> (place % 64) & 1 == 0
     }
 }
 
-/// Advances by one element of the second sequence, whose positions in the first are in `mask`.
+/// Advances the bits of [`Prefixes`] by one element of the second sequence. `mask` has the positions of equal elements
+/// in the first sequence.
 fn round(bits: &mut [u64], mask: &[u64]) {
     let mut carry = false;
     for (word, mask) in bits.iter_mut().zip(mask) {

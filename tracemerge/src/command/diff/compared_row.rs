@@ -18,7 +18,7 @@ pub(super) struct ComparedRow {
     b: Compared,
 }
 
-/// One side of a row.
+/// The values of a row in one of the two traces.
 #[derive(Debug, Default)]
 struct Compared {
     count: u64,

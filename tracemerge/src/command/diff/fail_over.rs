@@ -22,7 +22,7 @@ pub(super) struct FailOver {
     limit_percent: Percent,
     /// The number of functions and messages whose times could be compared.
     compared: u64,
-    /// The number of those that became slower by more than is allowed.
+    /// The number of functions and messages that became slower by more than is allowed.
     slower: u64,
     /// The function or message that became slower by most.
     worst: Option<Slower>,

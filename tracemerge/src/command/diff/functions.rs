@@ -11,37 +11,38 @@ use crate::ui::messages::Messages;
 use crate::view::call_counts::{CallCounts, Counted};
 use crate::view::function_names::lock;
 
-/// The calls of functions in both traces.
+/// The calls of functions in the two compared traces.
 #[derive(Debug, Serialize)]
 pub(super) struct Functions {
-    /// All calls of the first trace.
+    /// The sums over all calls of the first trace.
     pub a: AllCalls,
-    /// All calls of the second trace.
+    /// The sums over all calls of the second trace.
     pub b: AllCalls,
-    /// The number of functions.
+    /// The number of functions that at least one of the traces has.
     pub functions: u64,
-    /// The functions: first those whose times have changed by more than the noise, then those that only one trace
-    /// has, then the others; the largest changes come first.
+    /// The functions: first those whose times have changed by more than the noise, then those that only one trace has,
+    /// then all others; in each group, the largest changes come first.
     pub rows: Vec<FunctionComparison>,
 }
 
-/// All calls of a trace.
+/// The sums over all calls of functions in a trace.
 #[derive(Debug, Serialize)]
 pub(super) struct AllCalls {
     /// The number of calls.
     pub calls: u64,
-    /// The time of all calls; inner calls count once.
+    /// The time of all calls; the time of a call inside another one counts only once.
     pub self_ns: Option<u64>,
-    /// The time for which the tracer made threads wait, which no other time here includes.
+    /// The time for which the tracer made threads wait. It is not in `self_ns`, nor in the times of functions.
     pub waited_ns: u64,
-    /// The time of further waits, which the times of calls include because the trace does not have their places.
+    /// The time of further waits for the tracer, which the times of functions include because the trace does not record
+    /// when these waits were.
     pub waited_inside_ns: u64,
 }
 
-/// One function in both traces.
+/// One function, with its calls in each of the two traces.
 #[derive(Debug, Serialize)]
 pub(super) struct FunctionComparison {
-    /// The name.
+    /// The name of the function.
     pub function: String,
     /// The difference of the medians, in per cent of the first.
     pub change_percent: Option<f64>,
@@ -141,7 +142,7 @@ impl FunctionComparison {
         Some(Change { percent: self.change_percent?, is_significant: self.significant })
     }
 
-    /// Returns the number of the group of rows to which this one belongs.
+    /// Returns the number of the group of this row: 0 to 2, in the order that `Functions::rows` describes.
     fn class(&self) -> u8 {
         match (self.significant, self.a.calls.min(self.b.calls)) {
             (Some(true), _) => 0,

@@ -32,7 +32,7 @@ use crate::view::call_counts::CallCounts;
 use crate::view::latency::Latencies;
 use crate::view::sorts::{SortId, Sorts};
 
-/// The text between an executable's name and a thread id.
+/// The text between an executable's name and a thread id in the name of a trace file.
 const INFIX: &[u8] = b".trace.";
 /// The number of bytes of a text whose lines are counted at once.
 const COUNTED: usize = 1 << 16;
@@ -50,7 +50,7 @@ struct OpenSource {
     sites: Vec<(u64, u32)>,
     /// Whether the source has the sites of its messages.
     has_sites: bool,
-    /// The number of lines before each part of the text, if it has been requested.
+    /// The number of lines before each part of `COUNTED` bytes of the text, once it has been requested.
     lines_before: OnceCell<Vec<usize>>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Input {
     sources: Vec<OpenSource>,
     /// The threads, in the order of their beginnings.
     pub threads: Vec<ThreadMessages>,
-    /// The measurements of the messages of each sort, indexed by its number.
+    /// The measurements of the messages of each sort, indexed by the sort's number.
     measured: Vec<SortMeasurements>,
     /// The clock of the first run, if its rate is known.
     clock: Option<Arc<TickClock>>,
@@ -69,7 +69,7 @@ pub(super) struct Input {
     clocks: Clocks,
     /// The ticks of the first message.
     first: u64,
-    /// Whether there are enter or leave records.
+    /// Whether the trace has records of entering or leaving functions.
     pub has_calls: bool,
     /// The lines of the module tables, each with its run.
     modules: Vec<(Option<Run>, Vec<u8>)>,
@@ -86,13 +86,13 @@ pub(super) struct SortMeasurements {
 
 /// The messages of a thread.
 pub(super) struct ThreadMessages {
-    /// The operating system's id.
+    /// The operating system's id of the thread.
     pub tid: u64,
     /// The name of the thread; `None` for a process's first thread, whose name is that of the executable.
     pub name: Option<Vec<u8>>,
     /// The sorts of the thread's messages, in order.
     pub sorts: Vec<SortId>,
-    /// The position of each of these messages.
+    /// The position of each of the messages in `sorts`.
     places: Vec<MessagePlace>,
     /// The ticks of the first message.
     began: u64,
@@ -320,11 +320,11 @@ struct InputReader<'a> {
     threads: Vec<ThreadMessages>,
     /// The measurements of each sort.
     measured: Vec<SortMeasurements>,
-    /// The thread that has each id now, and its run.
+    /// The index in `threads` of the thread that had each id last, and the index of its run in `runs`.
     open: HashMap<u64, (usize, Option<usize>)>,
     /// The runs, with all their clock readings.
     runs: Vec<(Run, Vec<Anchor>)>,
-    /// The bytes that are not a line: their file, offset and number.
+    /// The ranges of bytes that are not lines, each with its file, its offset and its length.
     damaged: FirstItems<(Vec<u8>, u64, u64)>,
     /// The sources with a `# run` line that cannot be parsed or has a wrong checksum.
     unread_runs: Vec<u32>,
@@ -340,7 +340,7 @@ struct PendingMessage<'a> {
     ticks: u64,
     /// The lines of the message so far.
     lines: &'a [u8],
-    /// The number of its site; 0 if it is unknown.
+    /// The number of the message's site; 0 if it is unknown.
     site: u32,
 }
 

@@ -52,7 +52,8 @@ pub(crate) struct DiffOptions {
     pub output: DiffOutput,
     /// The maximum number of sorts of messages, and of functions, that are shown.
     pub rows: usize,
-    /// The greatest slowdown for which the comparison succeeds; `None` if it succeeds if the messages are the same.
+    /// The greatest slowdown for which the comparison succeeds. If it is `None`, the comparison succeeds if the
+    /// messages are the same.
     pub fail_over: Option<Percent>,
     /// The way in which names of functions are looked up.
     pub symbols: Settings,

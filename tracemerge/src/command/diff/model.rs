@@ -21,7 +21,8 @@ use crate::view::sorts::{SortId, Sorts};
 pub(super) const VERSION: u32 = 3;
 /// The numbers of messages that are shown before the first one that differs, and from it on.
 const CONTEXT: (usize, usize) = (2, 2);
-/// The least number of times in each trace for comparing their medians: fewer times are not significant.
+/// The least number of measured times that each trace must have for a comparison of their medians: with fewer times,
+/// the medians are not compared.
 const MEASURED: u64 = 5;
 
 /// All differences of two traces.
@@ -38,10 +39,10 @@ pub(super) struct Comparison {
     pub same: bool,
     /// Whether messages of one site have one sort; otherwise messages of one shape have one sort.
     pub by_site: bool,
-    /// The threads whose names, apart from numbers, are unique in their traces: those of the first trace in their
-    /// order, then those that only the second has.
+    /// The threads whose names, apart from numbers, are unique in their traces: the threads of the first trace in their
+    /// order, then the threads that only the second trace has.
     pub threads: Vec<ThreadComparison>,
-    /// The pools of the first trace, then those that only the second has.
+    /// The pools of the first trace, then the pools that only the second trace has.
     pub pools: Vec<PoolComparison>,
     /// The number of sorts of messages.
     pub sorts: u64,
@@ -73,7 +74,7 @@ pub(super) struct ThreadComparison {
     pub a: Option<ThreadSide>,
     /// The thread in the second trace.
     pub b: Option<ThreadSide>,
-    /// The number of messages with which both begin.
+    /// The number of equal messages with which both threads begin.
     pub alike: u64,
     /// The number of messages that are only in the first trace.
     pub only_a: u64,
@@ -89,7 +90,7 @@ pub(super) struct ThreadComparison {
 /// A thread in one of the traces.
 #[derive(Debug, Serialize)]
 pub(super) struct ThreadSide {
-    /// The operating system's id.
+    /// The operating system's id of the thread.
     pub tid: u64,
     /// The number of messages of the thread.
     pub records: u64,
@@ -134,11 +135,11 @@ pub(super) struct PoolComparison {
     pub once_a: u64,
     /// The number of sorts that occur once in the second trace and never in the first.
     pub once_b: u64,
-    /// The first of the sorts that one trace has more often, in the order of the sorts of both traces.
+    /// The first of the sorts that one trace has more often; those that differ most come first.
     pub messages: Vec<SortDifference>,
-    /// The number of orders of two messages that only one trace has.
+    /// The number of pairs of successive messages that occur in this order in only one trace.
     pub orders: u64,
-    /// The most frequent ones among the orders of two messages that only one trace has.
+    /// The most frequent ones among the pairs of successive messages that occur in this order in only one trace.
     pub successions: Vec<SuccessionDifference>,
 }
 
@@ -165,7 +166,7 @@ pub(super) struct SortText {
 /// A sort of messages that one trace has more often.
 #[derive(Debug, Serialize)]
 pub(super) struct SortDifference {
-    /// The sort.
+    /// The text of the sort, and its place in the program.
     #[serde(flatten)]
     pub sort: SortText,
     /// The number of messages of the sort in the first trace.
@@ -190,7 +191,7 @@ pub(super) struct SuccessionDifference {
 /// One sort of messages in both traces.
 #[derive(Debug, Serialize)]
 pub(super) struct SortComparison {
-    /// The sort.
+    /// The text of the sort, and its place in the program.
     #[serde(flatten)]
     pub sort: SortText,
     /// The messages in the first trace.
@@ -206,12 +207,12 @@ pub(super) struct SortSide {
     pub count: u64,
     /// The number of messages of this sort that are not the first of their thread.
     pub measured: u64,
-    /// The median time since the message before, in nanoseconds, to 1 %.
+    /// The median time since the previous message of the same thread, in nanoseconds, to 1 %.
     pub median_ns: Option<u64>,
-    /// The median time since the message before, with its confidence interval.
+    /// The median time since the previous message of the same thread, with its confidence interval.
     #[serde(skip)]
     pub median: Option<Median>,
-    /// The 99th percentile of the times since the message before, in nanoseconds.
+    /// The 99th percentile of the times since the previous message of the same thread, in nanoseconds.
     pub p99_ns: Option<u64>,
 }
 

@@ -13,7 +13,7 @@ use crate::view::latency::Latencies;
 const MAX_EXACT: u64 = 70;
 /// The probability that the true median is beyond one given end of the confidence interval.
 const TAIL: f64 = 0.025;
-/// Half of the quantile of the normal distribution that belongs to this probability.
+/// Half of the quantile of the normal distribution that belongs to the probability [`TAIL`].
 const HALF_QUANTILE: f64 = 0.980;
 
 /// A median, with its noise.
@@ -46,7 +46,7 @@ impl Median {
         Some(Median { median, noise })
     }
 
-    /// Returns the same median in another unit; `None` if `convert` does not know it.
+    /// Returns the same median in another unit; `None` if `convert` cannot convert it.
     pub(super) fn converted(self, convert: impl Fn(u64) -> Option<u64>) -> Option<Median> {
         let noise = self.noise.and_then(|(low, high)| convert(low).zip(convert(high)));
         Some(Median { median: convert(self.median)?, noise })
@@ -72,7 +72,8 @@ impl Median {
 }
 
 impl Change {
-    /// Returns a number that is equal for a change and for its reversal, and grows with both.
+    /// Returns the size of the change: it is equal for a change and for its reversal, and grows with the ratio of the
+    /// medians.
     pub(super) fn size(&self) -> f64 {
         (1.0 + self.percent / 100.0).ln().abs()
     }

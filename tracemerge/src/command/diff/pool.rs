@@ -20,14 +20,14 @@ pub(super) struct Pool<'a> {
     pub threads: [Vec<&'a ThreadMessages>; 2],
     /// The sorts of messages that one trace has more often, those that differ most first.
     pub sorts: Vec<SortCounts>,
-    /// The orders of two messages that only one of the traces has, the most frequent first.
+    /// The pairs of successive messages that occur in this order in only one trace, the most frequent first.
     pub successions: Vec<Succession>,
 }
 
-/// The numbers of messages of a sort in both traces.
+/// The numbers of messages of a sort in each of the two traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SortCounts {
-    /// The sort.
+    /// The sort of the messages.
     pub sort: SortId,
     /// The number of messages of the sort in the first trace.
     pub a: u64,
@@ -50,7 +50,7 @@ pub(super) struct Succession {
 }
 
 impl SortCounts {
-    /// Returns whether the message occurs once in one trace and never in the other.
+    /// Returns whether a message of the sort occurs once in one trace and never in the other.
     pub(super) fn is_once(&self) -> bool {
         self.a + self.b == 1
     }
@@ -64,7 +64,7 @@ impl SortCounts {
 }
 
 impl<'a> Pool<'a> {
-    /// Compares the threads of both traces.
+    /// Compares the messages of `threads`, the threads of a pool in both traces.
     pub(super) fn of(threads: [Vec<&'a ThreadMessages>; 2]) -> Pool<'a> {
         let name = common_name(&threads);
         let counts = threads.each_ref().map(|threads| {
@@ -128,7 +128,7 @@ fn common_name<'a>(threads: &[Vec<&'a ThreadMessages>; 2]) -> Option<Cow<'a, [u8
     Some(if all_have_it { Cow::Borrowed(first) } else { Cow::Owned(without_numbers(first)) })
 }
 
-/// Finds the orders of two messages of frequent sorts that only one of the traces has.
+/// Returns the pairs of successive messages of frequent sorts that occur in this order in only one trace.
 fn successions(threads: &[Vec<&ThreadMessages>; 2], is_frequent: impl Fn(SortId) -> bool) -> Vec<Succession> {
     let mut counts: HashMap<(SortId, SortId), [u64; 2]> = HashMap::new();
     for (side, threads) in threads.iter().enumerate() {

@@ -12,7 +12,8 @@ use crate::ui::units::duration;
 
 /// The number of characters of a message that are shown.
 const WIDTH: usize = 100;
-/// The maximum number of orders of two messages that are shown for a pool, and of characters of each message.
+/// The maximum number of pairs of successive messages that are shown for a pool, and the maximum number of characters
+/// of each message.
 const ORDERS: (usize, usize) = (3, 40);
 
 /// Returns the comparison as text: threads and pools, then sorts of messages, then functions.
@@ -189,7 +190,8 @@ fn pool_text(pool: &PoolComparison, by_site: bool) -> String {
     text
 }
 
-/// Returns a text with the orders of two messages that only one trace has; `all` is their number.
+/// Returns a text with pairs of successive messages that occur in this order in only one trace; `all` is the number of
+/// all such pairs.
 fn orders_text(orders: &[SuccessionDifference], all: u64) -> String {
     let mut text = String::new();
     let (most, width) = ORDERS;
@@ -247,7 +249,7 @@ fn sort_text(sort: &SortText) -> String {
     }
 }
 
-/// Returns a text in the form in which tables show it.
+/// Returns a text on one line, shortened to the width that tables show.
 pub(super) fn short(text: &str) -> String {
     shortened(&on_one_line(text), WIDTH)
 }

@@ -10,9 +10,10 @@ use crate::view::sorts::SortId;
 /// The threads of both traces, matched by their names without numbers: single threads as pairs, and several threads of
 /// one name as pools.
 pub(super) struct MatchedThreads<'a> {
-    /// The threads of the first trace in their order, then those that only the second has.
+    /// The pairs with threads of the first trace, in their order, then the pairs with a thread that only the second
+    /// trace has.
     pub pairs: Vec<Pair<'a>>,
-    /// The pools of the first trace in the order of their first threads, then those that only the second has.
+    /// The pools of the first trace in the order of their first threads, then the pools that only the second trace has.
     pub pools: Vec<Pool<'a>>,
 }
 
@@ -22,7 +23,7 @@ pub(super) struct Pair<'a> {
     pub a: Option<&'a ThreadMessages>,
     /// The thread in the second trace.
     pub b: Option<&'a ThreadMessages>,
-    /// The number of messages with which both begin.
+    /// The number of equal messages with which both threads begin.
     pub alike: usize,
     /// The number of messages that are only in the first trace.
     pub only_a: usize,
@@ -54,7 +55,7 @@ enum Role {
     /// The thread is the first one of another process. Its name is that of its executable, so it does not identify
     /// the thread.
     FirstOfOther,
-    /// The thread has a name, which is this one without its numbers: the numbers of the threads of a pool do not
+    /// The thread has a name. Here it is without its numbers, because the numbers of the threads of a pool do not
     /// identify their roles.
     Named(Vec<u8>),
 }

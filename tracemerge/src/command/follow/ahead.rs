@@ -1,26 +1,27 @@
-//! The lines of a thread that its ring had before any file: they are shown from the ring, and recognized when they come in a
-//! file.
+//! The lines of a thread that its ring had before any file: they are shown from the ring, and recognized when they come
+//! in a file.
 //!
-//! A ring loses lines when the flusher writes them to a file, which may be another file than the one that is being read, or
-//! when newer lines overwrite them. The two cases look the same, so the lines are kept for some rounds.
+//! A ring loses lines when the flusher writes them to a file, which may be another file than the one that is being
+//! read, or when newer lines overwrite them. The two cases look the same, so the lines are kept for some rounds.
 
 use std::collections::VecDeque;
 
 /// The digest of a line: its ticks, and a hash of its content.
 pub(super) type LineDigest = (u64, u64);
 
-/// The number of rounds for which lines are kept that the ring has lost: in the next rounds their file is found.
+/// The number of rounds for which a line is kept after the ring has lost it: in these rounds the file with the line is
+/// found.
 const ROUNDS: u64 = 16;
-/// The most lines that are kept so, which bounds memory if a flight recorder is overwritten: about as many as a ring of
-/// 1 MiB has.
+/// The maximum number of lines that are kept after the ring has lost them, which bounds memory if a flight recorder is
+/// overwritten: about as many as a ring of 1 MiB has.
 const MAX_LINES_AHEAD: usize = 1 << 16;
 
 /// The lines that were shown from the ring and that no file has had yet, in the order of their ticks.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// Lines that the ring had lost at a look, with the round of that look.
+    /// The lines that a reading of the ring did not find there any more, with the round of that reading.
     lost: VecDeque<(LineDigest, u64)>,
-    /// Lines that the ring had at the last look.
+    /// The lines that the ring had when it was last read.
     in_ring: VecDeque<LineDigest>,
 }
 
@@ -32,7 +33,7 @@ impl Ahead {
             || remove(&mut self.in_ring, digest, |line| *line, drop)
     }
 
-    /// Begins to read the ring, in this round.
+    /// Begins a reading of the ring in the round with the number `round`.
     pub(super) fn look(&mut self, round: u64) -> RingLook<'_> {
         let before = std::mem::take(&mut self.in_ring);
         RingLook { ahead: self, before, round }
@@ -42,7 +43,7 @@ impl Ahead {
 /// One reading of a ring's lines. [`RingLook::end`] ends it.
 pub(super) struct RingLook<'a> {
     ahead: &'a mut Ahead,
-    /// The lines of the last look that were not met in this one yet.
+    /// The lines of the previous reading that this reading has not found yet.
     before: VecDeque<LineDigest>,
     round: u64,
 }
@@ -68,8 +69,8 @@ impl RingLook<'_> {
     }
 }
 
-/// Removes a line from `lines`; returns whether it was there. Removes the lines with fewer ticks, too, and passes them to
-/// `pass`.
+/// Removes a line from `lines`; returns whether it was there. Removes the lines with fewer ticks, too, and passes them
+/// to `pass`.
 fn remove<T>(
     lines: &mut VecDeque<T>,
     digest: LineDigest,

@@ -26,7 +26,7 @@ const MAX_HELD: usize = 96;
 /// The number of files that are held open now.
 static HELD_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// A file that is held open, and counted.
+/// A file that is held open, and counted in `HELD_COUNT`.
 struct HeldFile(File);
 
 impl HeldFile {
@@ -63,11 +63,11 @@ pub(super) struct FileReader {
     pub read: u64,
     /// The last bytes that were read: a file that replaces another may get the same inode number.
     before: Vec<u8>,
-    /// The number of bytes to read.
+    /// The number of bytes of the file up to which it is to be read.
     pub goal: u64,
-    /// The open file, until it is read up to the goal.
+    /// The file, open until it is read up to the goal.
     pub open_file: Option<File>,
-    /// The open file, as long as a process may write to it: it stays readable if its name changes.
+    /// The file, held open as long as a process may write to it: it stays readable if its name changes.
     held: Option<HeldFile>,
     /// Whether no process will write to the file any more: its end is the end of a line.
     pub finished: bool,
@@ -186,7 +186,7 @@ impl FileReader {
         }
     }
 
-    /// Returns the ticks of the last line to read; `None` if there is no line in the last bytes.
+    /// Returns the ticks of the last line before the goal; `None` if there is no line in the last bytes.
     pub(super) fn newest(&self) -> Option<u64> {
         let by_name;
         let file = match self.file() {
@@ -252,9 +252,9 @@ pub(super) fn whole_records(bytes: &[u8], more: bool) -> usize {
 pub(super) enum Portion {
     /// The next lines of the file.
     Lines(ReadLines),
-    /// The file does not exist any more, or is shorter than the bytes read.
+    /// The file does not exist any more, or has fewer bytes than were read before.
     Gone,
-    /// The file is a different one, though it has the same number.
+    /// The file is a different one, though it has the same inode number.
     Replaced,
 }
 
@@ -268,7 +268,7 @@ pub(super) struct ReadLines {
     pub read: Vec<u8>,
     /// The bytes of the file after the whole lines.
     pub rest: Vec<u8>,
-    /// Whether there is more to read.
+    /// Whether there is more to read before the goal.
     pub more: bool,
 }
 

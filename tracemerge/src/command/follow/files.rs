@@ -37,7 +37,7 @@ pub(super) struct ListedFile {
     number: u32,
 }
 
-/// The directories that were searched, each with the time of its last change then.
+/// The directories that were searched, each with the time at which it had last been changed then.
 #[derive(Default)]
 pub(super) struct Directories(HashMap<PathBuf, SystemTime>);
 
@@ -66,9 +66,10 @@ impl Directories {
 #[derive(Default)]
 pub(super) struct Files {
     directories: Directories,
-    /// The files that are known, with their names, because another file may get the number of a deleted one.
+    /// The files that are known, with their names, because another file may get the inode number of a deleted one.
     seen: HashSet<(PathBuf, FileId)>,
-    /// The file that was last found under each path: rotation may give a new file the number of an old one.
+    /// The file that was last found under each path: after a rotation, a new file may get the inode number of an old
+    /// one.
     named: HashMap<PathBuf, FileId>,
     found: Vec<ListedFile>,
     /// The files whose first line does not name a run.
@@ -76,7 +77,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Searches for new files; `users` are those whose files count.
+    /// Searches for new files of the followed runs; `users` decides whose files count.
     pub(super) fn look(&mut self, runs: &Runs, users: &Owners, messages: &mut Messages) {
         for (place, name) in runs.places() {
             if self.directories.may_have_changed(place) && !self.look_in(place, name, users) {
@@ -133,7 +134,7 @@ impl Files {
         all_read
     }
 
-    /// Returns whether a file of that user may belong to the run: files of other users do not, unless the run has
+    /// Returns whether a file of `user` may belong to the run of `key`: files of other users do not, unless the run has
     /// recorded that its process became theirs.
     fn counts(&self, user: u32, key: &ThreadKey, users: &Owners) -> bool {
         if users.rank(user) != Rank::Other {
@@ -152,7 +153,7 @@ impl Files {
 }
 
 /// Returns the earlier files of the thread that now writes the file at `path`, the oldest first, with their lengths in
-/// bytes: those with lower numbers in their names, down to the one that `is_known`, or to one of another thread.
+/// bytes: the files with lower numbers in their names, down to a file that `is_known`, or to a file of another thread.
 pub(super) fn left_before(
     path: &Path,
     key: &ThreadKey,

@@ -16,11 +16,11 @@ use crate::view::lines_to_records::RecordSink;
 #[derive(Debug)]
 pub(super) struct LateRecordMarker<T> {
     next: T,
-    /// The largest ticks that were passed on.
+    /// The largest ticks of the records that were passed on.
     shown: u64,
     held: Vec<Vec<u8>>,
     of: usize,
-    /// The number of late lines.
+    /// The number of late lines that were passed on.
     pub lines: u64,
 }
 

@@ -248,7 +248,8 @@ impl<O: Outlet> Follower<O> {
         }
     }
 
-    /// Reads everything once; returns whether a run is still alive, or may start.
+    /// Reads all rings and files once, and passes on the lines whose order is settled. Returns whether a run is still
+    /// alive, or may start.
     fn round(&mut self, messages: &mut Messages) -> io::Result<bool> {
         self.order.begin_round();
         let mut looks = Vec::new();
@@ -323,7 +324,7 @@ impl<O: Outlet> Follower<O> {
         }
     }
 
-    /// Reads the rings of a run; returns whether all could be read.
+    /// Reads the rings of a run. Returns false if the run is alive and one of them could not be read.
     fn read_rings(
         &mut self,
         app: usize,
@@ -358,7 +359,8 @@ impl<O: Outlet> Follower<O> {
         all || !look.is_alive()
     }
 
-    /// Reads the files up to their goals, then the lines that rings have after them, and passes on the settled lines.
+    /// Reads the files up to their goals, then the lines that rings have after them, and passes on the lines whose
+    /// order is settled.
     fn take_in(&mut self) -> io::Result<()> {
         loop {
             let mut behind = false;

@@ -9,18 +9,18 @@ use trace_format::line::{Key, Kind, Line, Ticks};
 use crate::command::follow::outlet::Outlet;
 use crate::command::follow::stream::{Stream, ThreadKey};
 
-/// The order of the lines that go to an outlet.
+/// The stage that passes lines on to an outlet in order, and counts them.
 pub(super) struct Order<O> {
     out: O,
     round: u64,
-    /// The largest ticks that were passed on.
+    /// The largest ticks of the lines that were passed on.
     shown: u64,
     lines: u64,
     late: u64,
 }
 
 impl<O: Outlet> Order<O> {
-    /// Returns an order with no lines passed on to `out` yet.
+    /// Returns a stage that has passed no lines on to `out` yet.
     pub(super) fn new(out: O) -> Order<O> {
         Order { out, round: 0, shown: 0, lines: 0, late: 0 }
     }
@@ -30,7 +30,7 @@ impl<O: Outlet> Order<O> {
         &mut self.out
     }
 
-    /// Returns the number of this round.
+    /// Returns the number of the current round of reading.
     pub(super) fn round(&self) -> u64 {
         self.round
     }
@@ -50,7 +50,8 @@ impl<O: Outlet> Order<O> {
         self.late
     }
 
-    /// Passes on the lines that come before all lines that are only in rings, and before all that are not read yet.
+    /// Passes on the lines that come before all lines that are only in rings, and before all lines that are not read
+    /// yet.
     ///
     /// # Errors
     /// If the outlet accepts no more.
@@ -105,8 +106,8 @@ impl<O: Outlet> Order<O> {
         Ok(())
     }
 
-    /// Passes on the next lines of one thread: either late lines only or none, and only lines whose ticks `may_go`
-    /// accepts.
+    /// Passes on the next lines of one thread: either only late lines or only lines that are not late, as long as
+    /// `may_go` accepts their ticks.
     fn pass_lines(
         &mut self,
         stream: &mut Stream,

@@ -58,8 +58,8 @@ pub(super) trait Outlet {
         None
     }
 
-    /// Returns the number of lines that were shown, with a word for their use, and the number of late ones among
-    /// them, if the outlet does not show all lines.
+    /// Returns the number of lines that were shown, with a word for what happened to them, and the number of late lines
+    /// among them, if the outlet does not show all lines.
     fn shown(&mut self) -> Option<(u64, &'static str, u64)> {
         None
     }

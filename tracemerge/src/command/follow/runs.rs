@@ -34,12 +34,12 @@ pub(super) type RunId = (u32, u32);
 /// The runs that are followed, and the directories of their files.
 pub(super) struct Runs {
     app: App,
-    /// The manifests that existed when they were last read.
+    /// The paths of the manifests that existed when manifests were last read.
     manifests: Option<BTreeSet<PathBuf>>,
-    /// The directories of other users' runs at that time.
+    /// The directories of other users' runs, as they were when manifests were last read.
     of_others: Directories,
     known: Vec<RunInMemory>,
-    /// The state of each run's rings when they were last read.
+    /// The state of each run's rings when the rings were last read.
     looked: HashMap<RunId, RefCell<RingStates>>,
     alive: HashSet<RunId>,
     /// The runs that are dead and were read to their end.
@@ -81,7 +81,7 @@ fn id(run: &Run) -> RunId {
 }
 
 impl Runs {
-    /// Returns a value that knows no run yet.
+    /// Returns the runs of `app`, none of which is known yet.
     pub(super) fn new(app: &App) -> Runs {
         Runs {
             app: app.clone(),
@@ -223,7 +223,8 @@ impl Runs {
         }
     }
 
-    /// Reads the rings of a run: for a live run, those that have changed; for a run that cannot be recovered, all.
+    /// Reads the rings of a run: of a live run, the rings that have changed; of a run that cannot be recovered, all
+    /// rings.
     pub(super) fn changes(&self, look: &FollowedRun) -> Vec<(PathBuf, io::Result<Change>)> {
         if !look.alive {
             let thread = |thread: ThreadInMemory| (thread.ring.clone(), Ok(Change::Thread(Box::new(thread))));

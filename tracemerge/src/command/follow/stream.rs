@@ -24,7 +24,7 @@ use crate::file::lines::{LineAt, Token, last_ticks, line_at, skip_bad, strip_lin
 use crate::input::findings::Findings;
 use crate::os::sys::{FileId, file_id};
 
-/// The identity of a thread of a run. The order is that of the merge's ties.
+/// The identity of a thread of a run. The order of these keys decides between lines with the same ticks, as in a merge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ThreadKey {
     /// The run that the thread belongs to.
@@ -82,7 +82,8 @@ pub(super) struct Stream {
     ahead: Ahead,
     /// The ticks of the file's last lines, and the content hashes of all lines with these ticks.
     last: (u64, Vec<u64>),
-    /// The last lines of a replaced file: lines of its replacement up to them are skipped.
+    /// The last lines that were read before the thread's file was left or replaced, in the form of `last`: lines of the
+    /// next file up to these are skipped.
     again: Option<(u64, Vec<u64>)>,
     has_run: bool,
     has_thread: bool,
@@ -97,13 +98,14 @@ pub(super) struct Stream {
 /// The counts of a thread's messages, to determine how many were never seen.
 #[derive(Default)]
 struct MessageCount {
-    /// The messages that were shown.
+    /// The number of messages that were shown.
     shown: u64,
-    /// The messages in files that the thread has left because they were full.
+    /// The number of messages in files that the thread has left because they were full.
     before: u64,
-    /// The messages in the current file, from its last `# end` line.
+    /// The number of messages in the current file, from its last `# end` line.
     here: Option<u64>,
-    /// The messages that the current file reports as lost with an earlier part of it, or an earlier file.
+    /// The number of messages that the current file reports as lost with an earlier part of it, or with an earlier
+    /// file.
     gone: u64,
     /// Whether the current file records that the thread has left it because it was full.
     full: bool,
@@ -116,7 +118,7 @@ struct MessageCount {
 }
 
 impl MessageCount {
-    /// Takes a `#` line of a file of the stream with this number.
+    /// Notes the counts in a `#` line of a file. `number` is the number of the stream.
     fn take(&mut self, number: usize, payload: &[u8]) {
         self.losses.metadata(number, payload);
         match Meta::parse(payload) {
@@ -135,7 +137,7 @@ impl MessageCount {
         }
     }
 
-    /// Continues in another file.
+    /// Ends the counts of the current file, because the thread continues in another one.
     fn begin_file(&mut self) {
         let losses = std::mem::take(&mut self.losses);
         if std::mem::take(&mut self.full) {
@@ -221,14 +223,14 @@ impl Stream {
         self.ring = Some((thread.text, alive));
     }
 
-    /// Returns whether this file is complete: the thread has no ring, and its file was read to its `# end`, after
-    /// which lines follow only when the process exits; or to its end, if the process has exited.
+    /// Returns whether the file with the identity `id` is complete: the thread has no ring, and its file was read to
+    /// its `# end`, after which lines follow only when the process exits; or to its end, if the process has exited.
     pub(super) fn is_done(&self, id: &FileId, alive: bool) -> bool {
         let current = self.reader.as_ref().filter(|reader| reader.id == *id);
         current.is_some_and(|reader| reader.finished || (alive && self.has_ended))
     }
 
-    /// Returns whether this file is the one that is being read.
+    /// Returns whether the file with the identity `id` is the one that is being read.
     pub(super) fn reads(&self, id: &FileId) -> bool {
         self.reader.as_ref().is_some_and(|reader| reader.id == *id)
     }
@@ -353,8 +355,8 @@ impl Stream {
             || self.reader.as_ref().is_some_and(|reader| reader.read < reader.goal)
     }
 
-    /// Returns the ticks up to which the lines of the thread are known; `None` if all of them are. They are never
-    /// before the first line of the queue.
+    /// Returns the ticks up to which the lines of the thread are known, which are never before the first line of the
+    /// queue; `None` if all lines are known.
     pub(super) fn known_until(&self) -> Option<u64> {
         // If one record was made inside another, the inner one may come first: the last line need not have the
         // largest ticks.
@@ -490,7 +492,7 @@ impl Stream {
         self.messages.shown += u64::from(!line.meta && !is_continuation(text));
     }
 
-    /// Replaces bytes that are not a line by a `# damaged` line with the key of the line before.
+    /// Replaces bytes that are not a line by a `# damaged` line with the ticks of the previous line.
     fn damage(&mut self, bytes: &[u8], fresh: &mut Vec<u8>) {
         let ticks = self.last.0.max(self.key.since);
         let offset = self.reader.as_ref().map_or(0, |reader| reader.read);

@@ -14,22 +14,22 @@ use crate::time::anchor::Anchor;
 use crate::time::clocks::{TickClock, wall_clock};
 use crate::time::point_of_time::{Period, When};
 
-/// The nanoseconds within which only one of two readings is kept.
+/// The least number of nanoseconds between two readings of a trace that are both kept.
 const MIN_DISTANCE_NS: u64 = 1_000_000_000;
-/// The nanoseconds after which the current time is kept as a reading, if there was no other.
+/// The number of nanoseconds after the last kept reading from which on the present time is kept as a reading.
 const KEPT_NS: u64 = 10_000_000_000;
 /// The number of last readings that are kept: shown lines are rarely older.
 const READINGS: usize = 64;
 /// The error of the wall clock, in nanoseconds, that is allowed before a point of time counts as over.
 const MAX_CLOCK_ERROR_NS: u64 = 1_000_000;
 
-/// The readings of one boot, for one kind of ticks.
+/// The readings of the clocks of one boot, for the runs whose ticks come from one clock.
 struct BootReadings {
     run: Run,
     first: Anchor,
     last: VecDeque<Anchor>,
     clock: Arc<TickClock>,
-    /// The first requested ticks, once they are settled.
+    /// The first requested ticks, once they do not change any more.
     since: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ impl Times {
         self.0.values_mut().for_each(BootReadings::read);
     }
 
-    /// Returns the clock of `run` or, if it has none, that of any other run.
+    /// Returns the clock of `run` or, if it has none, the clock of any other run.
     pub(super) fn of(&self, run: Option<&Run>) -> Option<&Arc<TickClock>> {
         let own = run.and_then(|run| self.0.get(&key(run)));
         own.or_else(|| self.0.values().next()).map(|boot| &boot.clock)

@@ -55,7 +55,7 @@ pub(super) struct FollowedView<'a> {
 }
 
 impl FollowedView<'_> {
-    /// Takes the options of `view`.
+    /// Returns the options of `view` for a trace that is followed.
     ///
     /// # Errors
     /// If an option does not apply to a trace that is still being written.
@@ -84,11 +84,11 @@ impl FollowedView<'_> {
     }
 }
 
-/// The facts about a thread besides its origin.
+/// The facts that the view needs about a thread, besides the thread's origin.
 struct ThreadFacts {
     /// Whether the thread has a label. It may get another one.
     is_labelled: bool,
-    /// The first requested ticks.
+    /// The first requested ticks of the thread.
     since: u64,
     /// The first ticks after the requested ones.
     until: u64,
@@ -176,7 +176,7 @@ impl<'a> ViewOutlet<'a> {
         self.limit().next_mut().next_mut()
     }
 
-    /// Returns the number of a thread, which may be a new one with these `lines`.
+    /// Returns the number of a thread. If the thread is new, it gets a number, and `lines` are its first lines.
     fn number(&mut self, of: &ThreadKey, lines: &[u8]) -> usize {
         if let Some(&number) = self.numbers.get(of) {
             self.name(number, of, lines);
@@ -250,7 +250,7 @@ impl<'a> ViewOutlet<'a> {
         }
     }
 
-    /// Sets the clock of a thread to that of its run, and its requested ticks.
+    /// Sets the clock of a thread to the clock of its run, and determines the requested ticks of the thread.
     fn set_times(&mut self, number: usize) {
         let Some(period) = self.period else { return };
         let origin = &mut self.records.next_mut().next.next_mut().next_mut().next_mut().origins[number];
@@ -403,7 +403,7 @@ struct TextOutput {
     made: Vec<u8>,
     out: Box<dyn Write>,
     lines: u64,
-    /// The word for the use of the lines.
+    /// The word for what happened to the lines: `shown`, or `counted` by a summary.
     verb: &'static str,
     /// The area on the terminal, if there is one, in which the output so far is drawn.
     redrawn: Option<Redrawn>,

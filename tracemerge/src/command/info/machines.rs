@@ -20,16 +20,16 @@ pub(super) struct MachineInfo {
     pairs: Vec<PairInfo>,
 }
 
-/// The messages of a machine with another one.
+/// The messages between a machine and another one.
 #[derive(Debug, Serialize)]
 struct PairInfo {
     /// The id of the other machine's boot.
     boot: String,
-    /// The number of matches that agree.
+    /// The number of matched messages that agree.
     kept: u64,
-    /// The number of matches that prove nothing.
+    /// The number of matched messages that prove nothing.
     unused: u64,
-    /// The number of matches that contradict others.
+    /// The number of matched messages that contradict others.
     contradictory: u64,
 }
 
@@ -125,7 +125,7 @@ impl Serialize for MachineInfo {
     }
 }
 
-/// Returns the machines whose files are `sources`, by boots; `runs` are the runs of the files.
+/// Returns the machines whose files are `sources`. `sources` has the files of each boot, and `runs` has their runs.
 pub(super) fn of(
     sources: &[Vec<Source>],
     runs: &[Vec<Option<Run>>],

@@ -33,12 +33,12 @@ use crate::ui::messages::{Messages, shown_name};
 use crate::view::rows::{self, RowForm};
 use crate::view::thread_labels::{Label, TraceOfThread, labels};
 
-/// The options of the command.
+/// The options of the command `info`.
 #[derive(Clone, Debug)]
 pub(crate) struct InfoOptions {
     /// The wanted runs.
     pub choice: Choice,
-    /// The form of the facts.
+    /// The form in which the facts are written.
     pub form: RowForm,
     /// The patterns of messages between machines.
     pub sync: Vec<SyncPatterns>,
@@ -57,8 +57,8 @@ struct ReadFile<'a> {
     label: Label,
 }
 
-/// Writes the facts about the traces of `app` to standard output in this form. Comma-separated values have a row for
-/// each thread.
+/// Writes the facts about the traces of `app` to standard output. Comma-separated values have a row for each thread, or
+/// for each machine if `options` say so.
 ///
 /// # Errors
 /// If there is no trace, or if standard output does not accept the text.
@@ -87,10 +87,10 @@ pub(crate) fn text(app: &App, options: &InfoOptions, messages: &mut Messages) ->
     if form.json { info.to_json() } else { Ok(table::of(&info)) }
 }
 
-/// The files of all boots.
+/// The open files of all boots, with their runs.
 #[derive(Default)]
 struct Opened<'a> {
-    /// The parts of the files of each boot, and their runs.
+    /// The parts of the files of each boot; `runs` has the run of each part.
     sources: Vec<Vec<Source>>,
     runs: Vec<Vec<Option<Run>>>,
     /// Each file, whether its run is alive, its boot, and its parts.
@@ -98,7 +98,7 @@ struct Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    /// Opens all files. Names those that cannot be opened.
+    /// Opens all files, and reports those that cannot be opened.
     fn of(boots: &'a [Vec<Trace>], messages: &mut Messages) -> Opened<'a> {
         let mut opened = Opened::default();
         let mut is_alive = liveness_check();
@@ -230,7 +230,7 @@ fn of_run(run: Option<&Run>, files: &[ReadFile<'_>]) -> RunInfo {
     }
 }
 
-/// Returns the end of a run, from the ends of its threads' traces.
+/// Returns a word for the state of a run that is not alive, from the ends of its threads' traces.
 fn state(threads: &[ThreadInfo]) -> &'static str {
     let mut ends = threads.iter().filter_map(|thread| thread.end.as_deref());
     let deaths = [EndReason::Killed, EndReason::Panic];

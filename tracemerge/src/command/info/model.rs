@@ -118,15 +118,15 @@ pub(super) struct ClockInfo {
     /// The number of ticks in a second; `null` if there is only one reading of both clocks and the machine has been
     /// restarted since.
     pub ticks_per_second: Option<f64>,
-    /// The number of readings of both clocks.
+    /// The number of readings of the ticks and the wall clock at the same moment.
     pub readings: u64,
     /// The drift of the counter against the wall clock, in parts per million: how much faster it is in the last
     /// interval between two readings than in the first; `null` if there are fewer than two intervals.
     pub drift_ppm: Option<f64>,
-    /// The largest error that times would have at one of these readings if it were missing, in nanoseconds; `null` if
-    /// there are fewer than two intervals.
+    /// The largest error that times would have at a reading of both clocks if this reading were missing, in
+    /// nanoseconds; `null` if there are fewer than two intervals.
     pub uncertainty_ns: Option<u64>,
-    /// The places where the wall clock was set or the machine was suspended, in order.
+    /// The steps of the wall clock, at which it was set or the machine was suspended, in order.
     pub steps: Vec<StepInfo>,
 }
 
@@ -168,7 +168,7 @@ pub(super) struct ThreadInfo {
     pub run: Option<String>,
     /// The process id.
     pub pid: Option<u32>,
-    /// The operating system's id.
+    /// The operating system's id of the thread.
     pub tid: u64,
     /// The thread's name, escaped as in the trace.
     pub name: String,
@@ -293,7 +293,8 @@ impl Row for ThreadInfo {
 }
 
 impl ThreadInfo {
-    /// Returns the end of the thread's trace for people, with the facts that few threads have.
+    /// Returns a text for the end of the thread's trace, which also mentions a private ring and several files, if the
+    /// thread has these.
     fn end_in_words(&self) -> String {
         let none_yet = if self.alive { "alive" } else { "no end" };
         let mut end = self.end.as_deref().unwrap_or(none_yet).to_owned();
@@ -329,7 +330,7 @@ pub(super) struct Sums {
     pub bytes: u64,
     /// The number of times that a thread reports to have waited for room in its ring.
     pub stalls: u64,
-    /// The total time that threads report to have waited, in nanoseconds.
+    /// The total time that threads report to have waited for room in their rings, in nanoseconds.
     pub stall_ns: u64,
     /// The number of messages reported lost.
     pub lost: u64,
@@ -337,7 +338,7 @@ pub(super) struct Sums {
     pub lost_by_reason: BTreeMap<String, u64>,
     /// The number of damaged places in the files: bytes that are not a line of the thread's trace.
     pub damaged: u64,
-    /// The numbers of lines of kinds that only later versions know, by their kinds.
+    /// The counts of lines whose kinds only later versions know, by their kinds.
     #[serde(skip_serializing_if = "OtherKinds::is_empty")]
     pub other_kinds: OtherKinds,
 }

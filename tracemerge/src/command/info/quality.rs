@@ -11,7 +11,7 @@ use crate::time::steps::ClockStep;
 /// A run's clock, and the readings from which it was made.
 pub(super) struct ClockQuality<'a> {
     run: Option<&'a Run>,
-    /// The readings of both clocks in the files, by ticks, without duplicates.
+    /// The readings of the ticks and the wall clock in the files, by ticks, without duplicates.
     anchors: Vec<Anchor>,
     clock: Option<TickClock>,
 }
@@ -39,7 +39,7 @@ impl<'a> ClockQuality<'a> {
         Some(if time >= start { distance } else { -distance })
     }
 
-    /// Returns the places where the wall clock was set or the machine was suspended.
+    /// Returns the steps of the wall clock, at which it was set or the machine was suspended.
     pub(super) fn steps(&self) -> &[ClockStep] {
         self.clock.as_ref().map_or(&[], TickClock::steps)
     }

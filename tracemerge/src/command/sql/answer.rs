@@ -1,5 +1,5 @@
-//! The answer to a query, printed as a table, as JSON or as comma-separated values. DuckDB passes each row as an object of
-//! JSON, in a line of its own.
+//! The answer to a query, printed as a table, as JSON or as comma-separated values. DuckDB passes each row as an object
+//! of JSON, in a line of its own.
 
 use std::fmt;
 use std::io::{self, BufRead, Read, Write};
@@ -18,7 +18,8 @@ use crate::view::rows::{RowForm, VERSION};
 
 /// The greatest length of a row, in bytes.
 const LONGEST_ROW: u64 = 64 << 20;
-/// The greatest number of rows of a table, and of their bytes: the widths of columns are those of all rows.
+/// The greatest number of rows of a table, and the greatest number of their bytes: all rows are in memory until the
+/// widths of the columns are known.
 const MAX_TABLE: (u64, usize) = (10_000, 64 << 20);
 
 /// The names and values of a row, in order.
@@ -46,7 +47,8 @@ impl<'de> Deserialize<'de> for Pairs {
     }
 }
 
-/// Returns the values of a line. Lines that are not objects, such as a plan, are texts.
+/// Returns the names and values of the row in a line of DuckDB's answer. A line that is not an object of JSON, such as
+/// a plan, is a row with one text.
 fn pairs_of(line: &str) -> Vec<(String, Value)> {
     match serde_json::from_str(line) {
         Ok(Pairs(pairs)) => pairs,
@@ -54,7 +56,7 @@ fn pairs_of(line: &str) -> Vec<(String, Value)> {
     }
 }
 
-/// Returns the text of a value in a cell.
+/// Returns the text of a value in a cell; `unknown` stands for `null`.
 fn text_of(value: Value, unknown: &str) -> String {
     match value {
         Value::Null => unknown.to_owned(),
@@ -71,7 +73,7 @@ struct Sheet {
 }
 
 impl Sheet {
-    /// Returns the table.
+    /// Returns the rows as the text of a table.
     fn text(self) -> String {
         let side = |column: usize| {
             let is_number =
@@ -97,7 +99,7 @@ struct Printed {
     names: Vec<String>,
     sheet: Option<Sheet>,
     rows: u64,
-    /// The number of rows that tables lack.
+    /// The number of rows that were left out because their table was full.
     left_out: u64,
 }
 
@@ -153,7 +155,7 @@ impl Printed {
     }
 }
 
-/// Reads the next line; `None` at the end.
+/// Reads the next line of DuckDB's answer; `None` at its end.
 fn next_line(rows: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     let read = rows.take(LONGEST_ROW).read_until(b'\n', &mut line)?;
@@ -164,7 +166,8 @@ fn next_line(rows: &mut impl BufRead) -> io::Result<Option<String>> {
     Ok((read > 0).then_some(text))
 }
 
-/// Prints rows as they come. A reader of standard output that wants no more ends them.
+/// Prints the rows of an answer as they arrive. If the reader of standard output has closed it, the rest is not
+/// printed.
 ///
 /// # Errors
 /// The rows cannot be read, or cannot be printed.

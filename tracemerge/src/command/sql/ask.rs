@@ -24,7 +24,7 @@ use crate::view::rows::RowForm;
 
 /// The greatest length of queries that are read from standard input, in bytes.
 const LONGEST_QUERY: u64 = 16 << 20;
-/// The text before a query on a terminal, and that before its further lines.
+/// The prompt before a query on a terminal, and the one before the further lines of a query.
 const PROMPTS: [&str; 2] = ["sql> ", "  -> "];
 /// The words that end a session on a terminal.
 const ENDS: [&str; 4] = ["exit", "quit", ".exit", ".quit"];
@@ -63,7 +63,7 @@ fn unread_query(error: io::Error) -> Error {
     Error::plain(format!("cannot read queries from standard input: {error}"))
 }
 
-/// Checks that a query was not cut where reading ends.
+/// Checks that a query was not cut at the greatest length that is read.
 ///
 /// # Errors
 /// The query is too long.
@@ -74,7 +74,8 @@ fn check_length(query: &str) -> Result<(), Error> {
     Err(Error::plain(format!("a query on standard input may have at most {LONGEST_QUERY} bytes")))
 }
 
-/// Returns the absolute path of the data set that the user has named, or of one that is made of the traces.
+/// Returns the absolute path of the data set that the user has named, or of a new one that is made of the user's
+/// traces.
 fn set_of(question: &Question, scratch: &Scratch, messages: &mut Messages) -> Result<PathBuf, Error> {
     let Question { source, request, .. } = question;
     let failed = |error| Error::io("read the data set", source, error);

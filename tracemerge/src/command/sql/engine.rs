@@ -26,7 +26,7 @@ pub(super) enum Program {
 }
 
 impl Program {
-    /// Returns the program that is installed.
+    /// Returns the installed program that answers queries.
     ///
     /// # Errors
     /// If there is none.
@@ -57,10 +57,10 @@ fn of_python(python: &Path) -> Command {
     command
 }
 
-/// DuckDB, with the data set.
+/// DuckDB, as it answers the queries of a session about a data set.
 #[derive(Debug)]
 pub(super) struct Engine {
-    /// The program.
+    /// The program that answers queries.
     pub program: Program,
     /// The settings and definitions before each query.
     pub prelude: String,
@@ -113,12 +113,12 @@ impl Engine {
 }
 
 impl Running {
-    /// Returns the lines with rows.
+    /// Returns the reader of DuckDB's answer, which has a line for each row.
     pub(super) fn rows(&mut self) -> &mut impl BufRead {
         &mut self.rows
     }
 
-    /// Waits for the end. Returns the error that DuckDB has reported, if any.
+    /// Waits for the end of DuckDB's process. Returns the error that DuckDB has reported, if any.
     ///
     /// # Errors
     /// If the end is not known.

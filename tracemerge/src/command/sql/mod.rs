@@ -1,12 +1,12 @@
 //! The subcommand `sql`: queries of traces and of data sets, which DuckDB answers.
 //!
-//! DuckDB is a program of others: its command `duckdb`, or its module for Python. This command makes views of the tables
-//! of a data set, and the macros in `macros.sql`. Of an application's traces, it first writes a data set among the
-//! temporary files.
+//! DuckDB is a program of others: its command `duckdb`, or its module for Python. This command makes views of the
+//! tables of a data set, and the macros in `macros.sql`. Of an application's traces, it first writes a data set among
+//! the temporary files.
 //!
-//! Data sets and traces are of strangers. The views name each file of the set, DuckDB may open files of the set only, it
-//! installs and loads no extensions, and no query changes that. Rows come back as lines of JSON, and reach the terminal
-//! through the console, which escapes them.
+//! Data sets and traces may come from strangers. The views name each file of the set, DuckDB may open files of the set
+//! only, it installs and loads no extensions, and no query changes that. Rows come back as lines of JSON, and reach the
+//! terminal through the console, which escapes them.
 
 #[cfg(feature = "parquet")]
 mod answer;
@@ -24,7 +24,7 @@ use crate::ui::messages::Messages;
 use crate::view::request::Request;
 use crate::view::rows::RowForm;
 
-/// The source of the rows, and the questions.
+/// The request of `sql`: the source of the rows, the query, and the form of the answer.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "without DuckDB's tables there is no answer"))]
 pub(crate) struct Question {
@@ -47,7 +47,7 @@ pub(crate) fn sql(question: &Question, messages: &mut Messages) -> Result<(), Er
     ask::ask(question, messages)
 }
 
-/// Returns the error that this command was built without the format.
+/// Returns the error that this command was built without the format Parquet.
 ///
 /// # Errors
 /// Always.

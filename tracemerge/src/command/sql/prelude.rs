@@ -8,12 +8,13 @@ use crate::os::unfinished::Scratch;
 use crate::view::export::parquet::dataset::columns_of_tables;
 use crate::view::export::parquet::schema::ColumnType;
 
-/// The macros, which docs/guide.md describes.
+/// The definitions of the macros, which docs/guide.md describes.
 const MACROS: &str = include_str!("macros.sql");
 /// The memory that DuckDB may use before it writes temporary files.
 const MEMORY: &str = "1GB";
 
-/// Returns the settings and definitions for a set with these `files` by table, whose directory is the current one.
+/// Returns the settings and definitions for a set that consists of `files`, and whose directory is DuckDB's current
+/// one.
 pub(super) fn prelude(files: &[FilePlace], scratch: &Scratch) -> String {
     let mut by_table = BTreeMap::<&str, Vec<String>>::new();
     for place in files {

@@ -12,7 +12,7 @@ use super::state::{LABEL, Tui};
 use crate::ui::escaping::{escaped_line, styled_pieces};
 use crate::ui::shorten::keep_end;
 
-/// The number of spaces in place of a tabulator.
+/// The spaces that are drawn in place of a tabulator.
 const TAB: &str = "    ";
 
 /// Draws the whole screen.
@@ -74,7 +74,7 @@ fn body(tui: &Tui) -> Vec<Line<'static>> {
     lines
 }
 
-/// Returns a line of text with its styles and with the matches of the search.
+/// Returns a line of text with its styles, in which the matches of the search are highlighted.
 fn text_line(tui: &Tui, text: &[u8], is_selected: bool) -> Line<'static> {
     let mut spans: Vec<Span<'static>> = Vec::new();
     let mut skipped = tui.left;
@@ -108,7 +108,7 @@ fn text_line(tui: &Tui, text: &[u8], is_selected: bool) -> Line<'static> {
     if is_selected { line.style(Style::new().add_modifier(Modifier::REVERSED)) } else { line }
 }
 
-/// Returns the lane of a thread, stretched to the width, with the place of the selected line.
+/// Returns the lane of a thread, stretched to the width of the screen; the time of the selected line is marked.
 fn lane(tui: &Tui, number: usize, width: u16) -> Line<'static> {
     let Some(lane) = tui.overview.summary.as_ref().and_then(|of| of.threads.get(number)) else {
         return Line::default();
@@ -136,7 +136,7 @@ fn lane(tui: &Tui, number: usize, width: u16) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Returns the colour of what a thread did.
+/// Returns the colour of a cell in a lane, which shows what the thread did.
 fn colour_of(cell: char) -> Color {
     match cell {
         '#' | '+' => Color::Green,
@@ -170,7 +170,7 @@ fn dim(tui: &Tui) -> Style {
     if tui.has_colours { Style::new().add_modifier(Modifier::DIM) } else { Style::new() }
 }
 
-/// Returns the same style in the terms of the library that draws.
+/// Returns the same style as a type of the drawing library.
 fn style_of(style: anstyle::Style) -> Style {
     let mut same = Style::new();
     if let Some(Ansi::Ansi(colour)) = style.get_fg_color() {

@@ -17,7 +17,7 @@ pub(super) enum Ask {
 }
 
 impl Ask {
-    /// Returns the text before the typed one.
+    /// Returns the prompt before the line that the user types.
     pub(super) fn prompt(self) -> &'static str {
         match self {
             Ask::Search { forward: true } => "/",
@@ -36,25 +36,25 @@ impl Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Quit,
-    /// Closes the help, the view, or the message; ends what is being done.
+    /// Closes the help or the view; if neither is open, ends the search and following.
     Back,
     Help,
-    /// Selects the line so many lines further.
+    /// Selects the line that is by this number of lines further down, or up if the number is negative.
     Select(i64),
-    /// Scrolls by so many lines.
+    /// Scrolls by this number of lines, up if it is negative.
     Scroll(i64),
-    /// Scrolls by so many half screens.
+    /// Scrolls by this number of half screens, up if it is negative.
     HalfPages(i64),
     First,
     Last,
-    /// Shifts the text to the left by so many half screens.
+    /// Shifts the text by half a screen: to the left if the number is positive, otherwise back.
     Shift(i64),
     Ask(Ask),
-    /// Searches again, in the same direction or in the other one.
+    /// Searches again, in the same direction (`same`) or in the other one.
     Again {
         same: bool,
     },
-    /// Selects only records from the selected line on, or before it.
+    /// Selects only records from the selected line on; `UntilHere` selects only records before it.
     FromHere,
     UntilHere,
     /// Removes all filters.
@@ -66,10 +66,10 @@ pub(super) enum Command {
     /// Shows the lines (`1`) or the view with this key.
     View(char),
     NextView,
-    /// Folds a row of a tree, unfolds it, or does the other of both.
+    /// Folds the selected row of a tree (true), unfolds it (false), or toggles it (`None`).
     Fold(Option<bool>),
     FoldAll,
-    /// The left button on a cell of the screen.
+    /// A click with the left mouse button on this cell of the screen.
     Click {
         column: u16,
         row: u16,
@@ -85,15 +85,15 @@ pub(super) enum Typed {
     EraseAll,
     Enter,
     Cancel,
-    /// The typed line before, or the next one.
+    /// Goes back to the line that was typed before; `Newer` goes on to the line that was typed next.
     Older,
     Newer,
 }
 
-/// The lines that the wheel scrolls by.
+/// The number of lines by which a step of the mouse wheel scrolls.
 const WHEEL: i64 = 3;
 
-/// The keys, for the help.
+/// The text of the help: the keys and their effects.
 pub(super) const HELP: &str = "\
  j k  Down Up  Enter     one line further, back
  Space b  PgDn PgUp      one screen further, back
@@ -208,7 +208,7 @@ pub(super) fn command(event: &Event) -> Option<Command> {
     })
 }
 
-/// Returns what an event does to the line that is being typed.
+/// Returns the effect of an event on the line that is being typed.
 pub(super) fn typed(event: &Event) -> Option<Typed> {
     let key = pressed(event)?;
     let control = key.modifiers.contains(KeyModifiers::CONTROL);

@@ -8,7 +8,7 @@ use super::window::{RowId, Window};
 use crate::ui::error::Error;
 use crate::ui::escaping::without_marks;
 
-/// The lines above one that was found.
+/// The number of lines that are shown above a line that a search has found.
 const CONTEXT: i64 = 5;
 
 /// A search for the next line that matches, in the parts that are not loaded yet.
@@ -16,22 +16,23 @@ const CONTEXT: i64 = 5;
 struct Search {
     pattern: Regex,
     forward: bool,
-    /// The line to begin with; `None` if the loaded lines do not have another match.
+    /// The loaded line to begin with; `None` if the loaded lines have no further match.
     from: Option<RowId>,
-    /// The place where the next part begins, or ends.
+    /// The place at which the next part to search begins or, if the search goes backward, ends.
     place: Place,
 }
 
-/// The part of the lines that is shown.
+/// The loaded lines, with those that are on the screen and the selected one.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) window: Window,
-    /// The first line of the screen, and the selected one; `None` before they are loaded.
+    /// The first line of the screen; like `selected`, it is `None` before it is loaded.
     pub(super) top: Option<RowId>,
     pub(super) selected: Option<RowId>,
     /// The number of lines of the screen.
     height: usize,
-    /// The lines by which the selected line, and the whole screen, are still to be moved.
+    /// The number of lines by which the selected line is still to be moved; `scrolls` is the number for the whole
+    /// screen.
     moves: i64,
     scrolls: i64,
     search: Option<Search>,
@@ -39,7 +40,7 @@ pub(super) struct Lines {
     is_pending: bool,
 }
 
-/// The result of a part of the work.
+/// The result of [`Lines::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// There is more to do.
@@ -51,7 +52,7 @@ pub(super) enum Step {
 }
 
 impl Lines {
-    /// Makes lines from a place on.
+    /// Returns lines that begin at a place, of which none is loaded yet.
     pub(super) fn at(place: Place) -> Lines {
         Lines {
             window: Window::at(place),
@@ -65,7 +66,7 @@ impl Lines {
         }
     }
 
-    /// Shows the lines from a place on; before the end, the last ones.
+    /// Shows the lines from a place on; if none follows it, the last lines.
     pub(super) fn go_to(&mut self, place: Place) {
         self.stop();
         self.is_pending = true;
@@ -83,7 +84,7 @@ impl Lines {
         self.is_pending = true;
     }
 
-    /// Loads everything again, from the present place on.
+    /// Loads all lines again, from the selected line on, or from `or_from` on if no line is selected.
     pub(super) fn reload(&mut self, or_from: Place) {
         let place = self.place().unwrap_or(or_from);
         self.stop();
@@ -121,7 +122,7 @@ impl Lines {
         self.is_pending = true;
     }
 
-    /// Selects a line of the screen.
+    /// Selects the line with this number on the screen.
     pub(super) fn select_on_screen(&mut self, line: usize) {
         if let Some(row) = self.shown().get(line) {
             self.selected = Some(*row);
@@ -133,7 +134,7 @@ impl Lines {
         self.window.rows(self.top, self.height)
     }
 
-    /// Begins to search for the next line that matches.
+    /// Begins to search for the next line that matches or, if `forward` is false, for the previous one.
     pub(super) fn search(&mut self, pattern: &Regex, forward: bool) {
         let Some(selected) = self.selected else { return };
         self.stop();
@@ -143,7 +144,7 @@ impl Lines {
         self.is_pending = true;
     }
 
-    /// Returns the place up to which a search has come.
+    /// Returns the place that a search has reached; `None` if there is no search.
     pub(super) fn searched(&self) -> Option<Place> {
         self.search.as_ref().map(|search| search.place)
     }
@@ -153,7 +154,7 @@ impl Lines {
         self.is_pending
     }
 
-    /// Does a part of the remaining work.
+    /// Does a part of the remaining work: loads a part of the traces, or moves the screen, the selection or the search.
     ///
     /// # Errors
     /// The traces cannot be read.

@@ -11,19 +11,19 @@
 //! | `state` | everything together, and what commands do |
 //! | `draw` | the drawing |
 //!
-//! No index is made, and nothing is merged as a whole before the first screen. A place is the ticks of a boot. The lines
-//! around a place come from a merge of a *part*: a period of ticks in which the sources have about a mebibyte. Its ends are
-//! found by a search over ticks, because each source tells how many bytes are before any ticks: a text by a search for
-//! the line with them, a raw file by the index of its blocks. Parts border on each other, so lines with the same ticks
-//! are in one part. They are merged and written by the code of `show`, with the same plan, names, clocks and
-//! selection; the window keeps as many of them as fit into its memory. Filters are those of a view, so a filter that
-//! takes few records reads part after part until the screen is full, between two looks at the keyboard. So does the
-//! search, which compares lines as they are shown.
+//! No index is made, and nothing is merged as a whole before the first screen. A place is the ticks of a boot. The
+//! lines around a place come from a merge of a *part*: a period of ticks in which the sources have about a mebibyte.
+//! Its ends are found by a search over ticks, because each source tells how many bytes are before any ticks: a text by
+//! a search for the line with them, a raw file by the index of its blocks. Parts border on each other, so lines with
+//! the same ticks are in one part. They are merged and written by the code of `show`, with the same plan, names, clocks
+//! and selection; the window keeps as many of them as fit into its memory. Filters are those of a view, so a filter
+//! that takes few records reads part after part until the screen is full, between two looks at the keyboard. So does
+//! the search, which compares lines as they are shown.
 //!
 //! Views of all records (lanes, calls, spans) are those of the subcommands, made in the background by another merge.
 //!
-//! The limits of this: lines are not counted (the position is in bytes), calls that began before a part do not indent its
-//! lines, and in large traces a thread has its last name in all lines.
+//! The limits of this: lines are not counted (the position is in bytes), calls that began before a part do not indent
+//! its lines, and in large traces a thread has its last name in all lines.
 
 #[cfg(feature = "tui")]
 mod background;

@@ -31,7 +31,7 @@ pub(super) static KINDS: [Kind; 7] = [
 /// The view from which the list of what has not ended is made.
 const NOT_ENDED: &str = "summary";
 
-/// An open view.
+/// An open view, whose text is rows that can be selected and folded.
 #[derive(Debug)]
 pub(super) struct Pane {
     pub kind: &'static Kind,
@@ -39,14 +39,14 @@ pub(super) struct Pane {
     pub rows: Vec<Vec<u8>>,
     /// The column from which on rows are indented below others; `None` if no row is.
     indented_from: Option<usize>,
-    /// The rows whose indented ones are not shown.
+    /// The folded rows: the rows that are indented below them are not shown.
     folded: BTreeSet<usize>,
     pub top: usize,
     pub selected: usize,
 }
 
 impl Pane {
-    /// Opens a view of these records.
+    /// Opens a view of the records that a job selects.
     pub(super) fn open(kind: &'static Kind, job: (Vec<App>, Choice, Request)) -> Pane {
         let making = Some(Making::begin(job, kind.view, kind.options));
         let rows = vec![b"...".to_vec()];
@@ -65,7 +65,7 @@ impl Pane {
         true
     }
 
-    /// Sets the text.
+    /// Sets the text of the view, whose lines become the rows.
     pub(super) fn set(&mut self, text: &[u8]) {
         self.rows = text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
         if self.rows.last().is_some_and(Vec::is_empty) {
@@ -81,14 +81,14 @@ impl Pane {
         (self.top, self.selected) = (0, self.rows.iter().position(|row| heading(row).is_some()).unwrap_or(0));
     }
 
-    /// Returns the indentation of a row.
+    /// Returns the indentation of a row, in columns; `None` if the row is not in a tree.
     fn indentation(&self, row: usize) -> Option<usize> {
         let text = without_marks(self.rows.get(row)?);
         let behind = text.get(self.indented_from?..)?;
         Some(behind.iter().take_while(|byte| **byte == b' ').count())
     }
 
-    /// Returns the last of the rows below a row.
+    /// Returns the last of the rows that are indented below a row; the row itself if there are none.
     fn end_of(&self, row: usize) -> usize {
         let Some(own) = self.indentation(row) else { return row };
         let below =
@@ -111,14 +111,14 @@ impl Pane {
         self.indented_from.is_some()
     }
 
-    /// Returns the sign of a row that has others below it: `+` if they are folded, or `-`.
+    /// Returns the sign of a row that has rows below it: `+` if these are folded, or `-`.
     pub(super) fn sign(&self, row: usize) -> Option<char> {
         self.indented_from?;
         let has_below = self.end_of(row) > row && self.indentation(row).is_some() && row > 0;
         has_below.then(|| if self.folded.contains(&row) { '+' } else { '-' })
     }
 
-    /// Folds the selected row, or unfolds it; `None` toggles it.
+    /// Folds the selected row (true), unfolds it (false), or toggles it (`None`).
     pub(super) fn fold(&mut self, fold: Option<bool>) {
         let row = self.selected;
         if self.sign(row).is_none() {
@@ -131,7 +131,7 @@ impl Pane {
         }
     }
 
-    /// Folds all rows, or unfolds all.
+    /// Unfolds all rows if one is folded; otherwise folds all.
     pub(super) fn fold_all(&mut self) {
         if !std::mem::take(&mut self.folded).is_empty() {
             return;
@@ -158,7 +158,7 @@ impl Pane {
         self.top = self.top.min(at).max((at + 1).saturating_sub(height)).min(shown.len().saturating_sub(1));
     }
 
-    /// Selects the next row that matches; returns whether there is one.
+    /// Selects the next row that matches or, if `forward` is false, the previous one; returns whether there is one.
     pub(super) fn search(&mut self, pattern: &regex::bytes::Regex, forward: bool) -> bool {
         let matches = |row: &usize| pattern.is_match(&without_marks(&self.rows[*row]));
         let found = if forward {

@@ -24,14 +24,14 @@ use crate::view::wanted_threads::ThreadSelector;
 const LOOK: Duration = Duration::from_millis(500);
 /// The time for which work is done before the screen is drawn again.
 const WORK: Duration = Duration::from_millis(60);
-/// The part of the screen that lanes may take.
+/// The number of lines of the screen for each lane that is shown.
 const LANES: usize = 5;
 /// The least number of lines of a screen that has lanes.
 const LEAST: usize = 12;
-/// The order in which times change their terms.
+/// The terms of times, in the order in which a key changes them.
 const TIMES: [TimeMode; 5] =
     [TimeMode::Offset, TimeMode::Delta, TimeMode::Wall, TimeMode::Utc, TimeMode::Ticks];
-/// The columns for the labels of threads before their lanes.
+/// The number of columns for the labels of threads before their lanes.
 pub(super) const LABEL: u16 = 20;
 
 /// A line that is being typed.
@@ -43,11 +43,11 @@ pub(super) struct Typing {
     back: usize,
 }
 
-/// The lanes above the lines.
+/// The lanes of threads above the lines, and the summary from which they are drawn.
 #[derive(Debug)]
 pub(super) struct Overview {
     pub is_wanted: bool,
-    /// Whether they are to be made, once the lines are on the screen.
+    /// Whether the summary is to be made, once the lines are on the screen.
     is_due: bool,
     making: Option<Making>,
     pub summary: Option<Summary>,
@@ -72,10 +72,10 @@ pub(super) struct Tui {
     pub left: usize,
     size: (u16, u16),
     pub has_colours: bool,
-    /// The texts of the filters for threads, which their selectors do not have.
+    /// The filter for threads as the user has typed it, because the selectors do not keep the text.
     threads: Option<String>,
     percent: Option<(Place, u64)>,
-    /// The text to copy.
+    /// The text that is to be copied to the clipboard by the terminal.
     pub copied: Option<String>,
     pub is_redrawn: bool,
     /// Whether the screen may differ from the one that was drawn last.
@@ -239,7 +239,7 @@ impl Tui {
         }
     }
 
-    /// Does what the user has typed a line for.
+    /// Does what the user has typed `text` for, which is the purpose `ask`.
     fn answer(&mut self, ask: Ask, text: &str) -> Result<(), String> {
         let mut view = self.traces.view().clone();
         let when = || if text.is_empty() { Ok(None) } else { text.parse::<When>().map(Some) };
@@ -291,7 +291,7 @@ impl Tui {
         self.select(view)
     }
 
-    /// Selects what is shown, from the present line on.
+    /// Shows the records that `view` selects, from the selected line on.
     fn select(&mut self, view: View) -> Result<(), String> {
         self.traces.select(view).map_err(|error| error.to_string())?;
         self.lines.reload(self.traces.ends().0);
@@ -499,7 +499,7 @@ impl Tui {
         }
     }
 
-    /// Returns the filters, for the last line of the screen.
+    /// Returns a text with the filters, for the last line of the screen.
     pub(super) fn filters(&self) -> String {
         let view = self.traces.view();
         let mut filters = Vec::new();
@@ -528,7 +528,8 @@ impl Tui {
         filters.join("  ")
     }
 
-    /// Returns the place of the selected line, for the last line of the screen.
+    /// Returns a text with the position of the selected line in time and among the lines, for the last line of the
+    /// screen.
     pub(super) fn position(&self) -> String {
         let Some((place, percent)) = self.percent else { return String::new() };
         let (time, (first, last)) = self.traces.steady(place);

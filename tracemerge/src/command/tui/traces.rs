@@ -34,9 +34,10 @@ use crate::view::thread_labels::{first_thread_labels, thread_labels};
 
 /// The number of bytes of traces that are merged at once: several screens, within a blink.
 const PART: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
-/// The most bytes of traces that are read whole unasked: for the readings of clocks in text, and for the lanes.
+/// The maximum number of bytes of traces that are read whole without a request of the user: for the readings of clocks
+/// in text, and for the lanes.
 const READ_WHOLE: u64 = 256 << 20;
-/// The most looks at the sources for the end of a part.
+/// The maximum number of steps in the search for the end of a part.
 const LOOKS: u32 = 64;
 
 /// A place in the traces: the ticks of a boot. Boots are in the order of time.
@@ -46,7 +47,7 @@ pub(super) struct Place {
     pub ticks: u64,
 }
 
-/// A line on the screen.
+/// A loaded line: its ticks, and the range of its text in the text of its part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     /// The ticks of the line's record.
@@ -71,7 +72,7 @@ impl Part {
         self.text.get(row.start..row.end).unwrap_or_default()
     }
 
-    /// Returns the bytes of memory that the part takes.
+    /// Returns the number of bytes of memory that the part takes.
     pub(super) fn bytes(&self) -> usize {
         self.text.len() + self.rows.len() * size_of::<Row>()
     }
@@ -95,10 +96,10 @@ impl Part {
     }
 }
 
-/// The bytes before each record: its ticks, and the number of the bytes after.
+/// The number of bytes before each record: its ticks, and the number of the bytes after.
 const HEAD: usize = 16;
 
-/// The lines of `show`, each record with its ticks before it.
+/// A format that writes the lines of `show`, with a head of [`HEAD`] bytes before each record.
 struct Framed {
     show: ShowFormat,
     /// All origins of the view, so that columns are as wide in each part.
@@ -136,13 +137,13 @@ pub(super) struct Traces {
     view: View,
     /// Everything that the format needs except times and the pattern.
     context: Context,
-    /// The origins, of which those are marked that the view may show.
+    /// The origins of all sources, which are marked if the view may show them.
     origins: Arc<[Origin]>,
-    /// The ticks of the view in each boot, without the last.
+    /// The range of ticks that the view has in each boot.
     bounds: Vec<Range<u64>>,
     times: Period,
     zone: TimeZone,
-    /// The readings of the clocks inside of the files were not read.
+    /// Whether the readings of the clocks inside of the files were left unread, so that times are less exact.
     has_rough_times: bool,
 }
 
@@ -197,7 +198,7 @@ impl Traces {
         Ok(())
     }
 
-    /// Returns the view.
+    /// Returns the present view.
     pub(super) fn view(&self) -> &View {
         &self.view
     }
@@ -250,7 +251,7 @@ impl Traces {
         Ok(())
     }
 
-    /// Returns the first place, and the one after the last line.
+    /// Returns the place at which the view begins, and the place after its last line.
     pub(super) fn ends(&self) -> (Place, Place) {
         let boot = self.bounds.len().saturating_sub(1);
         let (first, last) = (self.bounds.first(), self.bounds.last());
@@ -258,7 +259,7 @@ impl Traces {
         (Place { boot: 0, ticks }, Place { boot, ticks: last.map_or(0, |bounds| bounds.end) })
     }
 
-    /// Returns the place of a time.
+    /// Returns the place in the traces at the time `when`.
     ///
     /// # Errors
     /// The time does not exist.
@@ -292,7 +293,7 @@ impl Traces {
         self.origins.iter().any(|origin| origin.has_sites)
     }
 
-    /// Returns the steady time of a place in nanoseconds, and those of the first and the last line.
+    /// Returns the steady time of a place in nanoseconds, and the steady times of the first and the last line.
     pub(super) fn steady(&self, place: Place) -> (u64, (u64, u64)) {
         let first = self.inputs.boots.iter().take(place.boot).map(Vec::len).sum::<usize>();
         let origin = self.inputs.origins.get(first);
@@ -341,7 +342,7 @@ impl Traces {
         Some((boot, start..if low > start { low } else { high }))
     }
 
-    /// Returns the period to load next before a place; `None` at the beginning.
+    /// Returns the period to load next before a place: a boot and a range of its ticks; `None` at the beginning.
     pub(super) fn before(&self, place: Place) -> Option<(usize, Range<u64>)> {
         let boot = (0..self.bounds.len().min(place.boot + 1)).rev().find(|boot| {
             let bounds = &self.bounds[*boot];

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::traces::{Part, Place, Row};
 
-/// The most bytes of memory for loaded lines.
+/// The maximum number of bytes of memory for loaded lines.
 const MOST: usize = 48 << 20;
 
 /// The number of a loaded line. A number stays the same while parts are added and dropped.
@@ -14,10 +14,10 @@ pub(super) struct RowId {
     row: usize,
 }
 
-/// Loaded parts.
+/// The loaded parts of the traces, which follow each other without gaps.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// The number of the first part.
+    /// The number of the first loaded part.
     first: i64,
     parts: VecDeque<Part>,
     /// The place from which on lines are loaded, and the place after them.
@@ -25,12 +25,12 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Makes a window at a place, with nothing loaded.
+    /// Returns a window at a place, with nothing loaded.
     pub(super) fn at(place: Place) -> Window {
         Window { first: 0, parts: VecDeque::new(), ends: (place, place) }
     }
 
-    /// Adds a part after the last one. A part without lines takes no room.
+    /// Adds the part after the last one. A part without lines takes no room.
     pub(super) fn push_back(&mut self, part: Part) {
         self.ends.1 = Place { boot: part.boot, ticks: part.period.end };
         if part.rows.is_empty() {
@@ -45,7 +45,7 @@ impl Window {
         }
     }
 
-    /// Adds the part before the first one.
+    /// Adds the part before the first one. A part without lines takes no room.
     pub(super) fn push_front(&mut self, part: Part) {
         self.ends.0 = Place { boot: part.boot, ticks: part.period.start };
         if part.rows.is_empty() {
@@ -84,18 +84,18 @@ impl Window {
         self.get(id).map(|(part, row)| Place { boot: part.boot, ticks: row.ticks })
     }
 
-    /// Returns the first line.
+    /// Returns the first loaded line.
     pub(super) fn first(&self) -> Option<RowId> {
         (!self.parts.is_empty()).then_some(RowId { part: self.first, row: 0 })
     }
 
-    /// Returns the last line.
+    /// Returns the last loaded line.
     pub(super) fn last(&self) -> Option<RowId> {
         let part = self.parts.back()?;
         Some(RowId { part: self.first + self.parts.len() as i64 - 1, row: part.rows.len() - 1 })
     }
 
-    /// Returns the line after another one.
+    /// Returns the loaded line after this one; `None` if there is none.
     pub(super) fn next(&self, id: RowId) -> Option<RowId> {
         let next = RowId { row: id.row + 1, ..id };
         if self.get(next).is_some() {
@@ -105,7 +105,7 @@ impl Window {
         self.get(next).map(|_| next)
     }
 
-    /// Returns the line before another one.
+    /// Returns the loaded line before this one; `None` if there is none.
     pub(super) fn prev(&self, id: RowId) -> Option<RowId> {
         if id.row > 0 {
             return Some(RowId { row: id.row - 1, ..id });
@@ -114,7 +114,7 @@ impl Window {
         self.part(part).map(|of| RowId { part, row: of.rows.len() - 1 })
     }
 
-    /// Returns the number of loaded lines before one, and of all.
+    /// Returns the number of loaded lines before a line, and the number of all loaded lines.
     pub(super) fn count(&self, id: RowId) -> (usize, usize) {
         let (mut before, mut all) = (id.row, 0);
         for (number, part) in self.parts.iter().enumerate() {
@@ -137,7 +137,7 @@ impl Window {
         None
     }
 
-    /// Returns the lines from one on, at most `count`.
+    /// Returns the loaded lines from the line `from` on, at most `count`.
     pub(super) fn rows(&self, from: Option<RowId>, count: usize) -> Vec<RowId> {
         std::iter::successors(from, |id| self.next(*id)).take(count).collect()
     }

@@ -48,7 +48,7 @@ use std::sync::Arc;
 /// An export for the benchmark of the formats only.
 #[doc(hidden)]
 pub use crate::command::kept_records::KeptRecords;
-/// Exports for the benchmark of the order only.
+/// Exports for the benchmark of the order of machines only.
 #[doc(hidden)]
 pub use crate::time::order::{Assumptions, Direction, PairStream};
 
@@ -198,7 +198,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Merges traces if no command is named, so that the first word may be a misspelt command.
+/// Merges traces if no subcommand is named. The first word may then be a misspelt subcommand, so it is checked before.
 fn merge_without_command(merge: Merge) -> u8 {
     let checked = run_and_report(false, |_| {
         let first = merge.apps.first().cloned().unwrap_or_default();
@@ -214,7 +214,7 @@ fn merge(merge: Merge) -> u8 {
     if follow { self::follow(&request, apps) } else { view(request, apps) }
 }
 
-/// Returns the layout of a format for other programs, or of a merge.
+/// Returns the layout of `format`, which is for other programs; the layout of a merge if it is `None`.
 fn layout_of(format: Option<&'static OutputFormat>) -> Arc<dyn Layout> {
     match format {
         Some(format) => Arc::new(format),
@@ -229,7 +229,7 @@ fn follow(request: &Request, apps: Vec<PathBuf>) -> u8 {
     })
 }
 
-/// Merges the traces of `apps` as requested.
+/// Writes or shows the traces of `apps` as `request` says.
 fn view(request: Request, apps: Vec<PathBuf>) -> u8 {
     // An interrupted merge deletes its temporary file.
     Signals::take();
@@ -239,7 +239,7 @@ fn view(request: Request, apps: Vec<PathBuf>) -> u8 {
     })
 }
 
-/// Returns the applications at `apps`; if there are none, that of the newest traces.
+/// Returns the applications at the paths `apps`; if there are none, the application of the newest traces.
 fn open_apps(apps: Vec<PathBuf>, messages: &Messages) -> Result<Vec<App>, Error> {
     if apps.is_empty() {
         return Ok(vec![newest_app(messages)?]);

@@ -142,9 +142,10 @@ impl Panics {
         self.deadly.fetch_add(1, Ordering::Release);
     }
 
-    /// Notes that the hooks of a panic that [`begin`](Panics::begin) has noted have run, and that the panic unwinds.
+    /// Notes that the hooks of a panic that [`begin`](Panics::begin) has noted have run, and that the panic unwinds. Does
+    /// nothing if there is none: a panic may have begun before there was a page, and was noted in another place.
     pub fn note_unwinding(&self) {
-        self.deadly.fetch_sub(1, Ordering::Release);
+        let _ = self.deadly.fetch_update(Ordering::Release, Ordering::Relaxed, |count| count.checked_sub(1));
     }
 
     fn continue_from(&self, other: &Panics) {
@@ -578,6 +579,17 @@ mod tests {
             state,
         };
         Meta::Clock { ticks: Ticks(ticks), wall: Wall(7 * ticks), system }
+    }
+
+    #[test]
+    fn a_panic_that_was_noted_elsewhere_makes_none_deadly() {
+        let panics = Panics::default();
+        panics.note_unwinding();
+        assert_eq!(panics.deadly(), None);
+        panics.begin(7);
+        assert_eq!(panics.deadly(), Some(7));
+        panics.note_unwinding();
+        assert_eq!((panics.deadly(), panics.last()), (None, Some(7)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Bytes as letters and digits (RFC 4648), for the page and for the clipboard of a terminal.
 
-/// Appends bytes in base64.
+/// Appends `bytes` to `out`, encoded in base64.
 pub(crate) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for part in bytes.chunks(3) {

@@ -19,8 +19,8 @@ pub(crate) enum ColourMode {
 }
 
 impl ColourMode {
-    /// Returns whether output is in colours now. `to_terminal` states that it is shown on a terminal, with or without
-    /// a pager.
+    /// Returns whether output is in colours now. `to_terminal` states whether the output is shown on a terminal, with
+    /// or without a pager.
     #[must_use]
     pub(crate) fn is_now(self, to_terminal: bool) -> bool {
         match self {
@@ -31,10 +31,10 @@ impl ColourMode {
     }
 }
 
-/// The styles of a line's parts. A plain style writes nothing.
+/// The styles of a line's parts. A plain style changes nothing in the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Palette {
-    /// The style of the time.
+    /// The style of a line's time.
     pub time: Style,
     /// The style of a `#` line.
     pub meta: Style,
@@ -58,7 +58,7 @@ const THREADS: [AnsiColor; 10] = [
     AnsiColor::BrightBlue,
 ];
 
-/// All styles. Their numbers are written inside of text; see [`crate::ui::escaping`].
+/// All styles. A style mark inside text names a style by its index here; see [`crate::ui::escaping`].
 const STYLES: [Style; 4 + THREADS.len()] = {
     let mut styles = [Style::new(); 4 + THREADS.len()];
     styles[1] = Style::new().dimmed();
@@ -76,13 +76,14 @@ const fn of_colour(colour: AnsiColor) -> Style {
     Style::new().fg_color(Some(Color::Ansi(colour)))
 }
 
-/// Returns the style with this number. Number 0 is the plain style, which ends the others.
+/// Returns the style with the index `number` in `STYLES`; `None` if there is none. Number 0 is the plain style, which
+/// ends any other style.
 #[must_use]
 pub(crate) fn style_of(number: u8) -> Option<Style> {
     STYLES.get(usize::from(number)).copied()
 }
 
-/// Returns the number of a style.
+/// Returns the index of a style in `STYLES`; 0, the plain style, if the style is not there.
 #[must_use]
 pub(crate) fn number_of(style: Style) -> u8 {
     let number = STYLES.iter().position(|known| *known == style);
@@ -96,7 +97,7 @@ impl Palette {
         Palette { time: STYLES[1], meta: STYLES[1], warning: STYLES[2], found: STYLES[3], threads: &THREADS }
     }
 
-    /// Returns the style of a thread's id; consecutive ids have different styles.
+    /// Returns the style for text about the thread with the id `tid`; consecutive ids have different styles.
     #[must_use]
     pub(crate) fn thread(&self, tid: u64) -> Style {
         let place = tid.checked_rem(self.threads.len() as u64).and_then(|n| usize::try_from(n).ok());

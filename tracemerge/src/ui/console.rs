@@ -22,11 +22,12 @@ use crate::os::sys::standard_output;
 use crate::ui::error::Error;
 use crate::ui::escaping::{EscapingWriter, Notation, escaped};
 
-/// The number of bytes that are gathered before they are written. A pipe holds as many, so the next ones are made
-/// while its reader works on these.
+/// The number of bytes that are gathered before they are written. A pipe holds as many, so the next bytes are made
+/// while the pipe's reader works on these.
 const BUFFER: usize = 1 << 16;
 
-/// The sort of an output's content, which decides on which outputs it is escaped.
+/// The sort of an output's content, which decides whether the content is escaped: on every output, or only on a
+/// terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// Text for people, which is escaped on every output.
@@ -38,7 +39,8 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Returns the form of escapes that the content gets on a `terminal`, or on another output.
+    /// Returns the form of the escapes in this content if it is written to a `terminal`, or else to another output;
+    /// `None` if nothing is escaped there.
     #[must_use]
     pub(crate) fn notation(self, terminal: bool) -> Option<Notation> {
         match self {
@@ -49,7 +51,7 @@ impl Content {
     }
 }
 
-/// A stream that every process has.
+/// One of the two output streams that every process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     /// Standard output.
@@ -68,7 +70,7 @@ impl Stream {
         }
     }
 
-    /// Writes bytes unchanged.
+    /// Writes `bytes` unchanged to the stream.
     fn put(self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Stream::Output => {
@@ -88,11 +90,11 @@ impl Stream {
         }
     }
 
-    /// Writes the output of another program that this one replaces. On a terminal, everything except its colours is
-    /// escaped.
+    /// Writes `said`, the output of another program in whose place this process writes. On a terminal, everything
+    /// except its colours is escaped.
     ///
     /// # Errors
-    /// The stream takes no more.
+    /// The stream cannot be written.
     pub(crate) fn pass_on(self, said: &[u8]) -> io::Result<()> {
         if self.is_terminal() { self.put(&with_colours(said)) } else { self.put(said) }
     }
@@ -108,7 +110,7 @@ impl Stream {
         let _ = self.put(&escaped(text));
     }
 
-    /// Returns the target on this stream, which is a terminal, for a text that is redrawn repeatedly.
+    /// Returns the target with which `indicatif` repeatedly redraws a text on this stream, which is a terminal.
     #[must_use]
     pub(crate) fn draw_target(self) -> ProgressDrawTarget {
         let term = match self {
@@ -119,7 +121,7 @@ impl Stream {
     }
 }
 
-/// Writes all of `bytes` to standard output. If the reader has closed the pipe, that is not an error.
+/// Writes all of `bytes` to standard output. Returns no error if the reader of the pipe has closed it.
 ///
 /// # Errors
 /// Standard output does not take all of it.
@@ -133,7 +135,7 @@ pub(crate) fn print(content: Content, bytes: &[u8]) -> Result<(), Error> {
     }))
 }
 
-/// Returns the result of a write to standard output.
+/// Converts the result of a write to standard output: a pipe that its reader has closed is not an error.
 fn check_printed(printed: io::Result<()>) -> Result<(), Error> {
     match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(cannot_print(error)),
@@ -178,11 +180,13 @@ fn with_colours(text: &[u8]) -> Vec<u8> {
 }
 
 thread_local! {
-    /// Whether a panic of this thread is not a bug of this process.
+    /// Whether the current thread runs [`catch_panic`], so that a panic is not a bug of this process and has no
+    /// message.
     static IS_EXPECTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `work` on a file that may be hostile, by a library that may panic then; `None` if it does, without a message.
+/// Returns the result of `work`, which reads a file that may be hostile with a library that may then panic. Returns
+/// `None`, and shows no message, if it panics.
 #[cfg(feature = "parquet")]
 pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     let before = IS_EXPECTED.replace(true);
@@ -191,7 +195,7 @@ pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     done.ok()
 }
 
-/// Writes the message of a panic of this process, which is a bug in it, through the console.
+/// Makes the message of any later panic of this process, which is a bug in it, go through the console.
 pub fn take_panics() {
     panic::set_hook(Box::new(|panic| {
         if IS_EXPECTED.get() {
@@ -210,7 +214,7 @@ pub fn take_panics() {
     }));
 }
 
-/// A terminal on which a text is drawn, with escapes.
+/// A terminal on which a text is redrawn; everything written to it is escaped.
 #[derive(Debug)]
 struct EscapedTerminal(Term);
 
@@ -300,15 +304,15 @@ impl Console {
         Console(EscapingWriter::new(Outlet::Pager(input), BUFFER, content.notation(true)))
     }
 
-    /// Writes the rest.
+    /// Writes the bytes that are still in the buffer, and ends the output.
     ///
     /// # Errors
-    /// The output takes no more; the bytes that it has not taken are thrown away.
+    /// The output cannot be written; the bytes that it has not taken are thrown away.
     pub(crate) fn finish(self) -> io::Result<()> {
         self.0.finish().and_then(|mut outlet| outlet.flush())
     }
 
-    /// Throws away the bytes that are not written yet.
+    /// Ends the output and throws away the bytes that are still in the buffer.
     pub(crate) fn abandon(self) {
         self.0.abandon();
     }

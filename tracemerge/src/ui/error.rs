@@ -29,7 +29,7 @@ impl Error {
         Error { text: text.into(), source: None }
     }
 
-    /// Adds a hint at a remedy.
+    /// Appends a hint at a remedy to the error's text.
     #[must_use]
     pub(crate) fn hint(mut self, hint: &str) -> Error {
         self.text.push_str("; ");

@@ -17,20 +17,21 @@ use crate::ui::colour::style_of;
 /// The form in which bytes that are not text are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notation {
-    /// Each byte as `\xNN`.
+    /// Each byte is written as `\xNN`.
     Hex,
-    /// Each character as `\uNNNN`, as in strings of JSON.
+    /// Each character is written as `\uNNNN`, as in strings of JSON.
     Json,
 }
 
-/// The byte with which a mark begins; text in UTF-8 does not have it.
+/// The byte with which a style mark begins; text in UTF-8 does not have it.
 const MARK: u8 = 0xff;
-/// The bit that all bytes of a mark have, so that none of them is taken for a line feed.
+/// The bit that is set in all bytes of a style mark, so that none of them is taken for a line feed.
 const NO_ASCII: u8 = 0x80;
-/// The number of bytes of a mark: [`MARK`], the number of this process, and that of the style.
+/// The number of bytes of a style mark: [`MARK`], eight bytes of a number that only this process knows, and the style's
+/// number.
 const MARK_BYTES: usize = 10;
 
-/// Returns the beginning of all marks of this process.
+/// Returns the bytes with which every style mark of this process begins: all except the style's number.
 fn mark_head() -> &'static [u8; MARK_BYTES - 1] {
     static HEAD: OnceLock<[u8; MARK_BYTES - 1]> = OnceLock::new();
     HEAD.get_or_init(|| {
@@ -41,13 +42,14 @@ fn mark_head() -> &'static [u8; MARK_BYTES - 1] {
     })
 }
 
-/// Appends a mark: the text after it has the style with this number, see [`style_of`].
+/// Appends a style mark: the text after the mark has the style with the number `style`, see [`style_of`].
 pub(crate) fn put_mark(style: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(mark_head());
     out.push(style | NO_ASCII);
 }
 
-/// Returns the style whose mark `text` begins with.
+/// Returns the style of the style mark with which `text` begins; `None` if it does not begin with a mark of this
+/// process.
 fn marked_style(text: &[u8]) -> Option<Style> {
     let (mark, _) = text.split_first_chunk::<MARK_BYTES>()?;
     let (style, head) = mark.split_last()?;
@@ -55,8 +57,8 @@ fn marked_style(text: &[u8]) -> Option<Style> {
     style_of(number).filter(|_| head == mark_head())
 }
 
-/// Returns the number of bytes at the beginning of `text` that may be written unchanged; characters that set the
-/// direction of others are not checked yet.
+/// Returns the number of bytes at the beginning of `text` that may be written unchanged, except that characters among
+/// them which set the direction of text are not recognized yet.
 fn harmless_lines(text: &[u8]) -> usize {
     let mut at = 0;
     loop {
@@ -68,8 +70,9 @@ fn harmless_lines(text: &[u8]) -> usize {
     }
 }
 
-/// Returns the number of bytes of the first character in `text`, if it is an invisible one that changes the positions
-/// of others: a mark, an embedding, an override or an isolate of direction, or a separator of lines.
+/// Returns the number of bytes of the first character in `text`, if that is an invisible character that changes the
+/// positions of other characters: a mark, an embedding, an override or an isolate of direction, or a separator of
+/// lines.
 fn directional_char_length(text: &[u8]) -> Option<usize> {
     match text {
         [0xe2, 0x80, 0x8e | 0x8f | 0xa8..=0xae, ..] | [0xe2, 0x81, 0xa6..=0xa9, ..] => Some(3),
@@ -78,7 +81,8 @@ fn directional_char_length(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns whether `text` is an incomplete character or style mark, whose end may follow.
+/// Returns whether `text` is the beginning of a UTF-8 character or of a style mark (`MARK`), so that the rest may come
+/// with the next bytes.
 fn is_unfinished(text: &[u8]) -> bool {
     match text {
         [MARK, ..] => text.len() < MARK_BYTES && mark_head().starts_with(text),
@@ -91,11 +95,11 @@ fn is_unfinished(text: &[u8]) -> bool {
     }
 }
 
-/// Converts any bytes, which may come in pieces, to text.
+/// A converter of any bytes to text without control characters. The bytes may come in pieces.
 #[derive(Debug)]
 pub(crate) struct Escaper {
     notation: Notation,
-    /// An incomplete character or mark, whose end has not come.
+    /// The beginning of a character or of a style mark whose other bytes have not come yet.
     pending: Vec<u8>,
 }
 
@@ -106,10 +110,11 @@ impl Escaper {
         Escaper { notation, pending: Vec::new() }
     }
 
-    /// Writes `bytes` as text.
+    /// Writes `bytes` to `out`, with escapes for all that is not text and with the sequences of style marks. The
+    /// beginning of a character or of a mark at the end waits for the next call.
     ///
     /// # Errors
-    /// The output takes no more.
+    /// The output cannot be written.
     pub(crate) fn put(&mut self, bytes: &[u8], out: &mut impl Write) -> io::Result<()> {
         if self.pending.is_empty() {
             return self.put_joined(bytes, out);
@@ -147,7 +152,7 @@ impl Escaper {
         }
     }
 
-    /// Writes text that is harmless except for characters that set directions.
+    /// Writes text that is harmless except for characters that set the direction of text, which are escaped.
     fn put_plain(&self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
         let mut done = 0;
         for at in memchr2_iter(0xe2, 0xd8, text) {
@@ -160,7 +165,7 @@ impl Escaper {
         out.write_all(&text[done..])
     }
 
-    /// Writes one character, or one byte that is not a character, as an escape.
+    /// Writes one character, or one byte that belongs to no character, as an escape.
     fn put_escape(&self, bytes: &[u8], out: &mut impl Write) -> io::Result<()> {
         match self.notation {
             Notation::Hex => bytes.iter().try_for_each(|byte| write!(out, "\\x{byte:02x}")),
@@ -170,16 +175,16 @@ impl Escaper {
         }
     }
 
-    /// Writes the incomplete character or mark at the end.
+    /// Writes, as escapes, the incomplete character or style mark at the end of all bytes.
     ///
     /// # Errors
-    /// The output takes no more.
+    /// The output cannot be written.
     pub(crate) fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
         std::mem::take(&mut self.pending).iter().try_for_each(|byte| self.put_escape(&[*byte], out))
     }
 }
 
-/// Returns `bytes` as text.
+/// Returns `bytes` with escapes for all that is not text and with the terminal's sequences for style marks.
 #[must_use]
 pub(crate) fn escaped(bytes: &[u8]) -> Vec<u8> {
     let (mut escaper, mut text) = (Escaper::new(Notation::Hex), Vec::with_capacity(bytes.len()));
@@ -188,7 +193,7 @@ pub(crate) fn escaped(bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Returns `text` as one line.
+/// Returns `text` as [`escaped`] does, and as one line: line feeds are escaped, too.
 #[must_use]
 pub(crate) fn escaped_line(text: &str) -> String {
     let text = escaped(text.replace('\n', "\\x0a").as_bytes());
@@ -214,7 +219,7 @@ pub(crate) fn without_marks(text: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     plain.into()
 }
 
-/// Returns the pieces of `text` between its style marks, escaped, each with its style.
+/// Returns the pieces of `text` between its style marks, escaped, each with the style that it is shown in.
 #[cfg(feature = "tui")]
 #[must_use]
 pub(crate) fn styled_pieces(text: &[u8]) -> Vec<(Style, String)> {
@@ -234,7 +239,7 @@ pub(crate) fn styled_pieces(text: &[u8]) -> Vec<(Style, String)> {
     pieces
 }
 
-/// A buffered writer that escapes its text, or not.
+/// A buffered writer that escapes its text if it has an [`Escaper`].
 #[derive(Debug)]
 pub(crate) struct EscapingWriter<W: Write> {
     out: BufWriter<W>,
@@ -242,15 +247,15 @@ pub(crate) struct EscapingWriter<W: Write> {
 }
 
 impl<W: Write> EscapingWriter<W> {
-    /// Makes a writer to `out`, with a buffer of `buffer` bytes; without a `notation` nothing is escaped.
+    /// Makes a writer to `out`, with a buffer of `buffer` bytes. It escapes nothing if there is no `notation`.
     pub(crate) fn new(out: W, buffer: usize, notation: Option<Notation>) -> EscapingWriter<W> {
         EscapingWriter { out: BufWriter::with_capacity(buffer, out), escaper: notation.map(Escaper::new) }
     }
 
-    /// Writes the rest, and returns the output.
+    /// Writes the bytes that are still in the buffer, and returns the output.
     ///
     /// # Errors
-    /// The output takes no more; the bytes that it has not taken are thrown away.
+    /// The output cannot be written; the bytes that it has not taken are thrown away.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         if let Some(escaper) = &mut self.escaper {
             escaper.end(&mut self.out)?;
@@ -263,7 +268,7 @@ impl<W: Write> EscapingWriter<W> {
         })
     }
 
-    /// Throws away the bytes that are not written yet.
+    /// Throws away the bytes that are still in the buffer.
     pub(crate) fn abandon(self) {
         // A plain drop would write them.
         drop(self.out.into_parts());
@@ -287,8 +292,9 @@ impl<W: Write> Write for EscapingWriter<W> {
         }
     }
 
-    /// Writes the parts past the buffer, which is flushed before, unless they are escaped. If the system cannot read
-    /// a page, this process can then read it itself, and handles the failure.
+    /// Writes the parts without the buffer, which is flushed before, unless the parts are escaped. If the system cannot
+    /// read a page of a part, it writes less than all, and this process finds the failure when it reads the page
+    /// itself.
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.escaper.is_some() {
             let part = parts.iter().find(|part| !part.is_empty());

@@ -2,10 +2,10 @@
 
 use crate::ui::messages::count;
 
-/// The number of items that are kept.
+/// The greatest number of items that are kept.
 const MAX_KEPT_ITEMS: usize = 3;
 
-/// The first few of many items, and the number of all.
+/// The first few of many items, and the count of all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FirstItems<T> {
     /// The first items, at most three.
@@ -21,7 +21,7 @@ impl<T> Default for FirstItems<T> {
 }
 
 impl<T> FirstItems<T> {
-    /// Adds an item: counts it, and keeps it if it is among the first.
+    /// Counts an item, and keeps it if it is among the first.
     pub(crate) fn push(&mut self, item: T) {
         self.count += 1;
         if self.first.len() < MAX_KEPT_ITEMS {
@@ -29,8 +29,8 @@ impl<T> FirstItems<T> {
         }
     }
 
-    /// Returns the kept items, each with the end of its message: for the last one, the number of further items in
-    /// words, otherwise nothing.
+    /// Returns the kept items, each with the text that ends its message: after the last kept item the number of the
+    /// items that are not kept, if any, otherwise nothing.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&T, String)> {
         let last = self.first.len();
         self.first.iter().zip(1..).map(move |(item, n)| match self.more() {
@@ -44,7 +44,7 @@ impl<T> FirstItems<T> {
         self.count - self.first.len() as u64
     }
 
-    /// Appends the items of another list after those of this one.
+    /// Appends the items of `later`, and adds its count.
     pub(crate) fn append(&mut self, later: FirstItems<T>) {
         self.count += later.count;
         self.first.extend(later.first);

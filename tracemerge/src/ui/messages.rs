@@ -13,11 +13,12 @@ use trace_format::escape::{EscapeContext, escape_into};
 
 use crate::ui::console::Stream;
 
-/// The name under which the user has called this program, if it is not `tracemerge`. It is set once, before the first
+/// The name under which the user has called this program, if that is not `tracemerge`. It is set once, before the first
 /// message.
 static PROGRAM_NAME: OnceLock<&'static str> = OnceLock::new();
 
-/// Makes all messages of this process begin with `name`, because the user has called that and not `tracemerge`.
+/// Makes all messages of this process begin with `name`, because the user has called the program by this name and not
+/// as `tracemerge`.
 pub(crate) fn set_program_name(name: &'static str) {
     // A second name would belong to another program in this process; the first one stays.
     let _ = PROGRAM_NAME.set(name);
@@ -32,7 +33,7 @@ pub(crate) fn program() -> &'static str {
 /// The exit status of the command, in order of gravity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Status {
-    /// Everything that the user asked for is done.
+    /// Everything for which the user asked is done.
     Complete = 0,
     /// The output was written, but something was lost or damaged.
     Damaged = 1,
@@ -40,7 +41,7 @@ pub(crate) enum Status {
     Nothing = 2,
 }
 
-/// The writer of messages, which remembers the gravest of them for the exit status.
+/// The writer of messages to the user, which keeps the exit status for the gravest message.
 #[derive(Debug)]
 pub(crate) struct Messages {
     quiet: bool,
@@ -63,7 +64,7 @@ impl Messages {
         Messages { silent: true, ..Messages::new(true) }
     }
 
-    /// Shows details, too, from now on.
+    /// Makes [`Messages::detail`] write its messages from now on.
     pub(crate) fn show_details(&mut self) {
         self.verbose = true;
     }
@@ -75,14 +76,14 @@ impl Messages {
         }
     }
 
-    /// Reports success.
+    /// Reports success, unless the user wants only warnings and errors.
     pub(crate) fn done(&self, text: impl Display) {
         if !self.quiet {
             self.write_message("", text);
         }
     }
 
-    /// Shows text that has its line feeds, unless the user wants only warnings and errors.
+    /// Shows a text of several lines, with its line feeds, unless the user wants only warnings and errors.
     pub(crate) fn show(&self, text: &[u8]) {
         if !self.quiet {
             Stream::Error.show(text);
@@ -100,20 +101,20 @@ impl Messages {
         self.status = self.status.max(Status::Damaged);
     }
 
-    /// Reports an error in a part of the work, after which the rest is done.
+    /// Reports that a part of the work has failed; the other parts are done nevertheless.
     #[cfg(feature = "parquet")]
     pub(crate) fn failure(&mut self, text: impl Display) {
         self.write_message("error: ", text);
         self.status = self.status.max(Status::Damaged);
     }
 
-    /// Reports the error for which nothing was done.
+    /// Reports the error because of which nothing was done.
     pub(crate) fn error(&mut self, text: impl Display) {
         self.write_message("error: ", text);
         self.status = Status::Nothing;
     }
 
-    /// Asks the user, who has a terminal; returns whether the answer is yes.
+    /// Asks the user, who has a terminal, a question; returns whether the answer is yes.
     #[must_use]
     pub(crate) fn ask(&self, question: impl Display) -> bool {
         Stream::Error.show(format!("{}: {question} [y/N] ", program()).as_bytes());
@@ -128,7 +129,7 @@ impl Messages {
         }
     }
 
-    /// Returns the exit status of the command.
+    /// Returns the exit status that the messages so far require.
     #[must_use]
     pub(crate) fn status(&self) -> Status {
         self.status
@@ -144,13 +145,14 @@ pub(crate) fn can_ask() -> bool {
 /// The greatest length of an answer that is read, in bytes.
 const MAX_ANSWER_BYTES: u64 = 4096;
 
-/// Returns a path for a message, in quotes, with escapes for characters that could control a terminal.
+/// Returns a path in the form in which messages show it: in quotes, with escapes for characters that could control a
+/// terminal.
 #[must_use]
 pub(crate) fn shown(path: &Path) -> String {
     format!("'{}'", shown_name(path.as_os_str().as_encoded_bytes()))
 }
 
-/// Returns a name for a message, with escapes for characters that could control a terminal.
+/// Returns a name in the form in which messages show it: with escapes for characters that could control a terminal.
 #[must_use]
 pub(crate) fn shown_name(name: &[u8]) -> String {
     let mut text = Vec::new();
@@ -158,13 +160,13 @@ pub(crate) fn shown_name(name: &[u8]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns a count with its noun: `1 file`, `1,234 files`.
+/// Returns a count with its noun, in the plural if the count is not 1: `1 file`, `1,234 files`.
 #[must_use]
 pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", Grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// A number that is shown with commas between thousands, in the width that its format states.
+/// A number that is shown with commas between thousands. A width in the format string is respected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grouped(pub u64);
 

@@ -1,5 +1,5 @@
-//! The messages to the user and their form: the exit status, errors, colours, columns, units, and the words of the
-//! command line that they name; and the console, which writes all of them.
+//! The messages to the user and their form: the exit status, errors, colours, columns, units, and the names of the
+//! subcommands in them; and the console, which writes all messages.
 
 #[cfg(any(feature = "html", feature = "tui"))]
 pub(crate) mod base64;

@@ -1,7 +1,7 @@
-//! The terminal as a screen: a program draws all of it, and gets keys and the mouse. It is given back at each end of this
-//! process: also after an error, at a signal and at a panic.
+//! The terminal as a screen: a program draws all of the screen, and gets keys and the mouse. The terminal is given back
+//! at each end of this process: also after an error, at a signal and at a panic.
 //!
-//! What is drawn must be [escaped](crate::ui::escaping) before.
+//! Text must be [escaped](crate::ui::escaping) before it is drawn.
 #![allow(clippy::disallowed_methods, reason = "the terminal of the screen")]
 
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -22,10 +22,10 @@ use crate::os::unfinished::give_back_terminal_by;
 use crate::ui::base64::put_base64;
 use crate::ui::console::Stream;
 
-/// The size of a terminal that does not know its own.
+/// The number of columns and of lines that is assumed if the terminal does not know its size.
 const SIZE: (u16, u16) = (80, 24);
 
-/// Whether the terminal is taken.
+/// Whether this process has taken the terminal as a screen and not yet given it back.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether this process can take the terminal: it reads keys from one, and writes to one.
@@ -34,7 +34,7 @@ pub(crate) fn can_be_taken() -> bool {
     io::stdin().is_terminal() && Stream::Output.is_terminal()
 }
 
-/// Gives the terminal back as it was before, if it is taken.
+/// Restores the terminal to its state before [`Screen::take`], if this process has taken it.
 pub(crate) fn give_back() {
     if !IS_TAKEN.swap(false, Ordering::SeqCst) {
         return;
@@ -47,7 +47,7 @@ pub(crate) fn give_back() {
     let _ = disable_raw_mode();
 }
 
-/// The taken terminal. It is given back when this is dropped.
+/// The terminal, which this process has taken as a screen. It is given back when this value is dropped.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<BufWriter<Box<dyn Write>>>>,
     size: (u16, u16),
@@ -92,7 +92,7 @@ impl Screen {
         terminal.map(|terminal| Screen { terminal, size }).inspect_err(|_| give_back())
     }
 
-    /// Returns the number of columns and of lines now.
+    /// Returns the number of columns and of lines of the terminal now, and adapts the screen to them.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -105,7 +105,7 @@ impl Screen {
         Ok(size)
     }
 
-    /// Draws the screen; only what differs from the screen before is written.
+    /// Draws the screen; only the differences from the previous screen are written.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -117,7 +117,8 @@ impl Screen {
         Ok(())
     }
 
-    /// Draws all of the next screen, because the terminal may show something else.
+    /// Makes the next [`Screen::draw`] draw everything, because the terminal may show something else than the previous
+    /// screen.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -125,7 +126,7 @@ impl Screen {
         self.terminal.clear()
     }
 
-    /// Waits for the next key or the mouse, for at most this time.
+    /// Waits for the next key or event of the mouse, for at most the duration `wait`. Returns `None` if nothing came.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -133,7 +134,7 @@ impl Screen {
         Ok(if event::poll(wait)? { Some(event::read()?) } else { None })
     }
 
-    /// Asks the terminal to put a text into the clipboard (OSC 52).
+    /// Asks the terminal to put `text` into the clipboard (OSC 52).
     ///
     /// # Errors
     /// The terminal is gone.

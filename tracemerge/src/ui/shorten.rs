@@ -1,11 +1,13 @@
-//! Texts that fit into a number of columns, with `…` for the rest. Each character counts as one column.
+//! Texts that are shortened to a number of columns, with `…` in the place of the part that is left out. Each character
+//! counts as one column.
 
 use std::borrow::Cow;
 
-/// The character that stands for the rest.
+/// The character in the place of the part that is left out.
 const REST: char = '\u{2026}';
 
-/// Returns the beginning of a text that has more than `columns` characters, else the text.
+/// Returns the beginning of `text`, with `…` behind it, if `text` has more than `columns` characters, else all of
+/// `text`.
 #[must_use]
 pub(crate) fn keep_start(text: &str, columns: usize) -> Cow<'_, str> {
     if text.chars().count() <= columns {
@@ -14,8 +16,8 @@ pub(crate) fn keep_start(text: &str, columns: usize) -> Cow<'_, str> {
     text.chars().take(columns.saturating_sub(1)).chain([REST]).collect()
 }
 
-/// Returns the end of a text that has more than `columns` characters, else the text. The end of a path says more than
-/// its beginning.
+/// Returns the end of `text`, with `…` before it, if `text` has more than `columns` characters, else all of `text`. The
+/// end of a path says more than its beginning.
 #[must_use]
 pub(crate) fn keep_end(text: &str, columns: usize) -> Cow<'_, str> {
     let count = text.chars().count();

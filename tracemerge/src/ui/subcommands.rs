@@ -8,10 +8,11 @@ use similar::get_close_matches;
 /// The names of the subcommands, in the definition of the command line.
 static NAMES: OnceLock<Vec<String>> = OnceLock::new();
 
-/// The similarity from which on a word counts as another one that is misspelt: 1 is the same word.
+/// The least similarity of two words for one to count as the other with a misspelling: 1 if they are equal, 0 if they
+/// have nothing in common.
 const SIMILAR: f32 = 0.6;
 
-/// Takes the names of the subcommands. Later calls have no effect.
+/// Sets the names of the subcommands. Later calls have no effect.
 pub(crate) fn learn<'a>(names: impl Iterator<Item = &'a str>) {
     NAMES.get_or_init(|| names.map(str::to_owned).collect());
 }
@@ -20,13 +21,14 @@ fn names() -> Vec<&'static str> {
     NAMES.get().into_iter().flatten().map(String::as_str).collect()
 }
 
-/// Returns whether a word is a subcommand.
+/// Returns whether `word` is the name of a subcommand.
 #[must_use]
 pub(crate) fn is_subcommand(word: &str) -> bool {
     names().contains(&word)
 }
 
-/// Returns the subcommand that a word probably means, unless the word is the path of an existing file.
+/// Returns the name of a subcommand of which `given` probably is a misspelling; `None` if `given` is the path of an
+/// existing file, or resembles no name.
 #[must_use]
 pub(crate) fn subcommand_like(given: &Path) -> Option<&'static str> {
     let word = given.to_str().filter(|word| !word.contains(['/', '\\']) && !given.exists())?;

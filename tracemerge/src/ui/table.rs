@@ -1,10 +1,11 @@
 //! A table of texts for a terminal, in columns that are as wide as their widest text.
 
-/// The greatest width of a column, in characters. Longer texts of strangers' files reach beyond it: otherwise one of them
-/// would make every row as long. The standard library panics at widths of more than 65,535.
+/// The greatest width of a column, in characters. A longer text, which a stranger's file may contain, reaches beyond
+/// its column: otherwise one such text would make every row as long. The standard library panics at widths of more than
+/// 65,535.
 const MAX_WIDTH: usize = 200;
 
-/// The side of its column on which a text stands.
+/// The side of a column on which its texts stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alignment {
     /// The left side, for names.
@@ -13,7 +14,7 @@ pub(crate) enum Alignment {
     Right,
 }
 
-/// Rows under a heading.
+/// A table: rows of texts under a row of headings.
 #[derive(Debug)]
 pub(crate) struct Columns {
     align: Vec<Alignment>,
@@ -21,19 +22,20 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Makes a table with these headings and no rows yet.
+    /// Makes a table without rows. `headings` has, for each column, the heading and the side on which the column's
+    /// texts stand.
     #[must_use]
     pub(crate) fn new(headings: &[(&str, Alignment)]) -> Columns {
         let (texts, align) = headings.iter().map(|(text, align)| ((*text).to_owned(), *align)).unzip();
         Columns { align, rows: vec![texts] }
     }
 
-    /// Adds a row, with a text for each column.
+    /// Adds a row, which has one text for each column.
     pub(crate) fn row(&mut self, row: impl Into<Vec<String>>) {
         self.rows.push(row.into());
     }
 
-    /// Returns all rows, each with `indent` before it and a line feed after it.
+    /// Returns all rows as text, each with `indent` before it and a line feed after it.
     #[must_use]
     pub(crate) fn text(&self, indent: &str) -> String {
         let width = |column: usize| {

@@ -1,4 +1,4 @@
-//! Amounts for people: bytes, and times with at least three digits and a unit.
+//! Amounts for people: numbers of bytes, and durations with at least three digits and a unit.
 
 use indicatif::HumanBytes;
 use trace_format::duration::{EXPECTED, parse_ns};
@@ -9,15 +9,15 @@ pub(crate) fn bytes(bytes: u64) -> String {
     HumanBytes(bytes).to_string()
 }
 
-/// Reads a duration, such as `1.5ms`. Returns nanoseconds.
+/// Parses a duration, such as `1.5ms`. Returns it in nanoseconds.
 ///
 /// # Errors
-/// If the text is not a duration, with the expected form.
+/// The text is not a duration; the error states the expected form.
 pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
     parse_ns(text).ok_or_else(|| format!("expected {EXPECTED}"))
 }
 
-/// Returns a number of nanoseconds as a time: `640 ns`, `12.3 us`, `1.25 s`, `2 h 05 min`.
+/// Returns a number of nanoseconds as a duration for people: `640 ns`, `12.3 us`, `1.25 s`, `2 h 05 min`.
 #[must_use]
 pub(crate) fn duration(ns: u64) -> String {
     let mut out = Vec::new();
@@ -25,7 +25,7 @@ pub(crate) fn duration(ns: u64) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Appends a number of nanoseconds as [`duration`] writes it.
+/// Appends a number of nanoseconds in the form of [`duration`].
 pub(crate) fn put_duration(ns: u64, out: &mut Vec<u8>) {
     const SECOND: u64 = 1_000_000_000;
     let seconds = ns / SECOND;
@@ -49,7 +49,7 @@ pub(crate) fn put_duration(ns: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(name);
 }
 
-/// Appends some nanoseconds as a number of a `unit`, with at least three digits, rounded.
+/// Appends `ns` nanoseconds as a count of units of `unit` nanoseconds each, rounded, with at least three digits.
 fn put_three_digits(ns: u64, unit: u64, out: &mut Vec<u8>) {
     let rounded = |parts: u64| (ns * parts + unit / 2) / unit;
     for (parts, places) in [(100, 2), (10, 1)] {
@@ -62,12 +62,12 @@ fn put_three_digits(ns: u64, unit: u64, out: &mut Vec<u8>) {
     put_decimal(rounded(1), out);
 }
 
-/// Appends a number. `write!` would take longer than the rest of a line of calls.
+/// Appends a number in decimal digits. `write!` would take longer than the rest of a line in a view of calls.
 fn put_decimal(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Returns a number of nanoseconds as [`duration`] does, with a sign if it is negative.
+/// Returns a number of nanoseconds in the form of [`duration`], with a minus sign if it is negative.
 #[must_use]
 pub(crate) fn signed_duration(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };

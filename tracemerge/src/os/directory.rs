@@ -21,7 +21,7 @@ pub(crate) struct Entry {
     pub owner: u32,
     /// The identity of the file, which is the same for all names of the file.
     pub id: FileId,
-    /// The time of the last write.
+    /// The time at which the contents were last written; `None` if the system does not say it.
     pub written: Option<SystemTime>,
 }
 
@@ -32,15 +32,15 @@ pub(crate) enum Kind {
     File,
     /// A directory.
     Directory,
-    /// Any other kind, by its name.
+    /// Any other kind, with the kind's name and article for messages: `a FIFO`.
     Other(&'static str),
 }
 
 /// An open directory.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    /// The path with which the directory was opened, for messages, and for systems that open files only by their
-    /// paths.
+    /// The path with which the directory was opened. Messages show it, and systems that open files only by their paths
+    /// use it.
     path: PathBuf,
     #[cfg(unix)]
     handle: rustix::fd::OwnedFd,
@@ -53,7 +53,7 @@ impl Directory {
         self.path.join(name)
     }
 
-    /// Returns the entry `name`; `None` if no entry has that name.
+    /// Returns what is known of the entry `name`; `None` if no entry has that name.
     ///
     /// # Errors
     /// The directory cannot be searched.
@@ -119,7 +119,7 @@ mod imp {
             Ok(directory(fs::open(path, flags, Mode::empty())?, path))
         }
 
-        /// Opens a directory in this one.
+        /// Opens the directory `name` in this one. A link is not followed.
         ///
         /// # Errors
         /// There is no such directory, or it may not be entered.
@@ -128,7 +128,7 @@ mod imp {
             Ok(directory(fs::openat(&self.handle, name, flags, Mode::empty())?, &self.path_of(name)))
         }
 
-        /// Makes a directory here that only this user can enter.
+        /// Makes the directory `name` in this one. Only this user can enter it.
         ///
         /// # Errors
         /// The name is taken, or no directory can be made.
@@ -136,7 +136,7 @@ mod imp {
             Ok(fs::mkdirat(&self.handle, name, Mode::RWXU)?)
         }
 
-        /// Makes a directory here, with the rights that the umask leaves.
+        /// Makes the directory `name` in this one, with the rights that the umask leaves.
         ///
         /// # Errors
         /// The name is taken, or no directory can be made.
@@ -154,7 +154,7 @@ mod imp {
             Ok(fs::renameat(&self.handle, from, &to.handle, name)?)
         }
 
-        /// Makes a new file here. If `is_private`, other users may not read it, whatever the umask is.
+        /// Makes a new file in this directory. If `is_private`, other users may not read it, whatever the umask is.
         ///
         /// # Errors
         /// The name is taken, or no file can be made.
@@ -163,7 +163,7 @@ mod imp {
             Ok(fs::openat(&self.handle, name, NEW | OFlags::RDWR, Mode::from_raw_mode(mode))?.into())
         }
 
-        /// Opens a file here for writing at its end.
+        /// Opens the file `name` in this directory for writing at its end.
         ///
         /// # Errors
         /// There is no such regular file, or it may not be written.
@@ -172,7 +172,7 @@ mod imp {
             regular(fs::openat(&self.handle, name, flags, Mode::empty())?)
         }
 
-        /// Opens a file here for reading.
+        /// Opens the file `name` in this directory for reading.
         ///
         /// # Errors
         /// There is no such regular file, or it may not be read.
@@ -181,7 +181,8 @@ mod imp {
             regular(fs::openat(&self.handle, name, flags, Mode::empty())?)
         }
 
-        /// Makes a new file here that has no name and only its owner can open; `None` if the system cannot do this.
+        /// Makes a new file in this directory that has no name and only its owner can open; `None` if the system cannot
+        /// do this.
         #[cfg(target_os = "linux")]
         #[must_use]
         pub(crate) fn create_unnamed(&self) -> Option<File> {
@@ -191,7 +192,7 @@ mod imp {
             std::fs::metadata(path_in_proc(&file)).is_ok().then_some(file)
         }
 
-        /// Gives a name here to a file made by [`Directory::create_unnamed`].
+        /// Gives a name in this directory to a file made by [`Directory::create_unnamed`].
         ///
         /// # Errors
         /// Something has that name already, or the name cannot be given.
@@ -217,7 +218,7 @@ mod imp {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        /// Renames the entry `from` to `to`. Replaces a file that has that name.
+        /// Renames the entry `from` of this directory to `to`. Replaces a file that has that name.
         ///
         /// # Errors
         /// The entry cannot be renamed.
@@ -225,7 +226,7 @@ mod imp {
             Ok(fs::renameat(&self.handle, from, &self.handle, to)?)
         }
 
-        /// Deletes the entry `name`, which must not be a directory.
+        /// Deletes the entry `name` of this directory, which must not be a directory.
         ///
         /// # Errors
         /// The entry cannot be deleted.
@@ -233,7 +234,7 @@ mod imp {
             Ok(fs::unlinkat(&self.handle, name, AtFlags::empty())?)
         }
 
-        /// Returns the names of all entries.
+        /// Returns the names of all entries of this directory.
         ///
         /// # Errors
         /// The directory may not be listed.
@@ -250,7 +251,7 @@ mod imp {
         }
     }
 
-    /// Returns the path by which the kernel knows the open file.
+    /// Returns the path under `/proc` that stands for the open file, even if the file has no name.
     #[cfg(target_os = "linux")]
     fn path_in_proc(file: &File) -> String {
         format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file))
@@ -299,7 +300,7 @@ mod imp {
     const REPARSE_POINT: u32 = 0x400;
 
     impl Directory {
-        /// Takes the directory at `path`, which the user has named. Links are followed.
+        /// Returns the directory at `path`, which the user has named. Links are followed.
         ///
         /// # Errors
         /// There is no such directory.
@@ -310,7 +311,7 @@ mod imp {
             Ok(Directory { path: path.to_owned() })
         }
 
-        /// Takes a directory in this one.
+        /// Returns the directory `name` in this one. A link is not followed.
         ///
         /// # Errors
         /// There is no such directory.
@@ -322,7 +323,7 @@ mod imp {
             }
         }
 
-        /// Makes a directory here, with the rights of the directory around it.
+        /// Makes the directory `name` in this one, with the rights of the directory around it.
         ///
         /// # Errors
         /// The name is taken, or no directory can be made.
@@ -330,7 +331,7 @@ mod imp {
             fs::create_dir(self.path_of(name))
         }
 
-        /// Makes a directory here, with the rights of the directory around it.
+        /// Makes the directory `name` in this one, with the rights of the directory around it.
         ///
         /// # Errors
         /// The name is taken, or no directory can be made.
@@ -348,7 +349,7 @@ mod imp {
             fs::rename(self.path_of(from), to.path_of(name))
         }
 
-        /// Makes a new file here, with the rights of the directory.
+        /// Makes a new file in this directory, with the rights of the directory.
         ///
         /// # Errors
         /// The name is taken, or no file can be made.
@@ -356,7 +357,7 @@ mod imp {
             fs::OpenOptions::new().read(true).write(true).create_new(true).open(self.path_of(name))
         }
 
-        /// Opens a file here for writing at its end.
+        /// Opens the file `name` in this directory for writing at its end.
         ///
         /// # Errors
         /// There is no such regular file, or it may not be written.
@@ -364,7 +365,7 @@ mod imp {
             regular(fs::OpenOptions::new().append(true), &self.path_of(name))
         }
 
-        /// Opens a file here for reading.
+        /// Opens the file `name` in this directory for reading.
         ///
         /// # Errors
         /// There is no such regular file, or it may not be read.
@@ -386,7 +387,7 @@ mod imp {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        /// Renames the entry `from` to `to`. Replaces a file that has that name.
+        /// Renames the entry `from` of this directory to `to`. Replaces a file that has that name.
         ///
         /// # Errors
         /// The entry cannot be renamed.
@@ -394,7 +395,7 @@ mod imp {
             fs::rename(self.path_of(from), self.path_of(to))
         }
 
-        /// Deletes the entry `name`, which must not be a directory.
+        /// Deletes the entry `name` of this directory, which must not be a directory.
         ///
         /// # Errors
         /// The entry cannot be deleted.
@@ -402,7 +403,7 @@ mod imp {
             fs::remove_file(self.path_of(name))
         }
 
-        /// Returns the names of all entries.
+        /// Returns the names of all entries of this directory.
         ///
         /// # Errors
         /// The directory may not be listed.

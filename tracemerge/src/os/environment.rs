@@ -8,16 +8,16 @@ use std::path::PathBuf;
 pub(crate) use trace_store::variables::{DEFAULT_FORMAT, ENABLE, SCHED};
 use trace_store::variables::{DIR, FILTER, FUNCTIONS, MAX_DEPTH, MIN_DURATION, TRIGGER, value};
 
-/// Returns the directory that the user has set for traces.
+/// Returns the directory that the user has set for traces; `None` if the variable is not set or is empty.
 #[must_use]
 pub(crate) fn trace_directory() -> Option<PathBuf> {
     value(DIR).map(PathBuf::from)
 }
 
-/// Returns whether the states of threads are wanted; an error if the value is neither a yes nor a no.
+/// Returns whether the user wants the states of threads recorded, by the variable [`SCHED`].
 ///
 /// # Errors
-/// The value, which has no meaning.
+/// The variable's value, if it is neither a yes nor a no.
 pub(crate) fn wants_states() -> Result<bool, OsString> {
     let value = value(SCHED).unwrap_or_default();
     match value.to_str().map(str::trim).unwrap_or_default().to_ascii_lowercase().as_str() {
@@ -28,7 +28,8 @@ pub(crate) fn wants_states() -> Result<bool, OsString> {
     }
 }
 
-/// Returns the system's directory for large temporary files, unless the user has set one for all temporary files.
+/// Returns the system's directory for large temporary files; `None` if the user has set a directory for all temporary
+/// files, or if the system has none for large ones.
 #[must_use]
 pub(crate) fn place_of_large_files() -> Option<PathBuf> {
     (cfg!(unix) && value("TMPDIR").is_none()).then(|| PathBuf::from("/var/tmp"))
@@ -41,8 +42,8 @@ pub(crate) fn forbids_colours() -> bool {
     value("NO_COLOR").is_some() || env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
-/// Returns the pager that the user has named, which is empty if the user wants none; `None` if the variable is not
-/// set.
+/// Returns the pager that the user has named, which is empty if the user wants none; `None` if the variable `PAGER` is
+/// not set.
 #[must_use]
 pub(crate) fn pager() -> Option<OsString> {
     env::var_os("PAGER")
@@ -63,7 +64,7 @@ pub(crate) fn viewer() -> Option<OsString> {
     value(OPEN)
 }
 
-/// Returns whether programs can open windows.
+/// Returns whether programs that this process starts can open windows.
 #[must_use]
 pub(crate) fn has_display() -> bool {
     if cfg!(target_os = "macos") {
@@ -75,37 +76,37 @@ pub(crate) fn has_display() -> bool {
 /// The variable that makes the dynamic linker load libraries before all others.
 pub(crate) const PRELOAD: &str = "LD_PRELOAD";
 
-/// Returns the libraries that the user wants loaded before all others.
+/// Returns the libraries that the user wants the dynamic linker to load before all others; `None` if there are none.
 #[must_use]
 pub(crate) fn preloaded() -> Option<OsString> {
     value(PRELOAD)
 }
 
-/// The options of AddressSanitizer.
+/// The variable with the options of AddressSanitizer.
 pub(crate) const ASAN_OPTIONS: &str = "ASAN_OPTIONS";
-/// The options of ThreadSanitizer.
+/// The variable with the options of ThreadSanitizer.
 pub(crate) const TSAN_OPTIONS: &str = "TSAN_OPTIONS";
 
-/// Returns the options of a sanitizer, which may be none.
+/// Returns the options in the variable `name` of a sanitizer; empty if there are none.
 #[must_use]
 pub(crate) fn sanitizer_options(name: &str) -> OsString {
     value(name).unwrap_or_default()
 }
 
-/// Returns the variables that choose records, of those that are set, with their values.
+/// Returns the set variables that choose which records are made, with their values.
 #[must_use]
 pub(crate) fn choices_of_records() -> Vec<(&'static str, OsString)> {
     const CHOICES: [&str; 5] = [FUNCTIONS, TRIGGER, MAX_DEPTH, MIN_DURATION, FILTER];
     CHOICES.into_iter().filter_map(|name| Some((name, value(name)?))).collect()
 }
 
-/// Returns the path of this program.
+/// Returns the path of the executable of this process; `None` if the system does not say it.
 #[must_use]
 pub(crate) fn own_program() -> Option<PathBuf> {
     env::current_exe().ok()
 }
 
-/// Returns the directory of this program.
+/// Returns the directory of the executable of this process; `None` if the system does not say it.
 #[must_use]
 pub(crate) fn own_directory() -> Option<PathBuf> {
     own_program().and_then(|exe| Some(exe.parent()?.to_owned()))
@@ -124,14 +125,14 @@ pub(crate) fn value_of(name: &str) -> Option<OsString> {
     env::var_os(name)
 }
 
-/// Returns the variables whose names have this start.
+/// Returns all environment variables whose names begin with `start`, with their values.
 #[must_use]
 pub(crate) fn variables_with(start: &str) -> Vec<(String, OsString)> {
     let named = env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     named.filter(|(name, _)| name.starts_with(start)).collect()
 }
 
-/// Returns the directories in which `debuginfod` keeps the files that it has fetched, if they exist.
+/// Returns the existing directories in which `debuginfod` keeps the files that it has fetched.
 #[must_use]
 pub(crate) fn debuginfod_caches() -> Vec<PathBuf> {
     let home = || value("HOME").map(PathBuf::from);
@@ -144,7 +145,7 @@ pub(crate) fn debuginfod_caches() -> Vec<PathBuf> {
     cache.into_iter().chain(earlier).filter(|place| place.is_dir()).collect()
 }
 
-/// Returns the directories that are searched for programs.
+/// Returns the directories in `PATH`, in which programs are searched.
 #[must_use]
 pub(crate) fn program_directories() -> Vec<PathBuf> {
     env::var_os("PATH").map_or_else(Vec::new, |places| env::split_paths(&places).collect())

@@ -1,17 +1,18 @@
-//! Work on many files by all processors, because work that is short for one file is long for thousands.
+//! Work on many files by threads on all processors: for thousands of files even a short work is long.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{iter, thread};
 
-/// The number of bytes in all files below which one thread finishes sooner than another one starts.
+/// The number of bytes in all files below which one thread finishes sooner than a second thread would start.
 const MIN_BYTES_PER_THREAD: usize = 1 << 20;
-/// The cost of opening a file, as the number of bytes that can be read in that time.
+/// The cost of opening a file, as the number of bytes that can be read in the same time.
 pub(crate) const OPENING_COST: usize = 16 << 10;
-/// The cost of reading a file's metadata, as the number of bytes that can be read in that time.
+/// The cost of reading a file's metadata, as the number of bytes that can be read in the same time.
 pub(crate) const METADATA_COST: usize = 4 << 10;
 
-/// Returns the results of `look` for all files, in the order of the files. The files are independent of each other,
-/// so all processors take part; `bytes` returns approximately how much `look` reads of a file.
+/// Returns the results of `look` for all files, in the order of the files. The files are independent of each other, so
+/// threads on all processors take part if that is worth it; `bytes` returns approximately how many bytes `look` reads
+/// of a file.
 pub(crate) fn map_on_all_processors<F: Sync, T: Default + Send>(
     files: &[F],
     bytes: impl Fn(&F) -> usize,

@@ -1,9 +1,9 @@
-//! The rights that a program's file gives to its process.
+//! The rights that a process gets from the file of its program, such as those of a set-user-id program.
 
 use std::path::Path;
 
-/// Returns whether the system gives a process of this file more rights than its caller has. Then the dynamic linker
-/// preloads nothing, and the tracer obeys no variables.
+/// Returns whether the system gives a process of the program `file` more rights than its caller has. If it does, the
+/// dynamic linker preloads nothing into that process, and the tracer obeys no variables there.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub(crate) fn changes_rights(file: &Path) -> bool {
@@ -27,7 +27,7 @@ pub(crate) fn changes_rights(file: &Path) -> bool {
     gives && !ignores_them()
 }
 
-/// Returns false: the system is not asked.
+/// Returns false: only Linux is asked for such rights.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub(crate) fn changes_rights(_file: &Path) -> bool {

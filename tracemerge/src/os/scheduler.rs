@@ -1,9 +1,9 @@
 //! The kernel's records of when the threads of a program leave a processor and come back, without any privileges: one
-//! event and one ring a processor (`perf_event_open(2)`), with all the `unsafe` code that they need.
+//! event and one ring for each processor (`perf_event_open(2)`), with all the `unsafe` code that they need.
 //!
-//! The events are opened for a process that is about to call `exec`, and begin to count there. Its threads inherit
-//! them; its forks do not. The kernel writes into the rings and this process alone reads them, so what they contain
-//! outlives the program, however that ends.
+//! The events are opened for a process that is about to call `exec`, and begin to count at that call. The threads of
+//! the process inherit the events; its forks do not. The kernel writes into the rings and this process alone reads
+//! them, so the records in them outlive the program, however it ends.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
@@ -18,12 +18,12 @@ use std::time::Duration;
 use memmap2::{MmapOptions, MmapRaw};
 use trace_format::states::{StateChange, ThreadState};
 
-/// The number of pages of each ring, besides the page of its header, unless the limit of locked memory is lower.
+/// The number of pages of each ring, besides the page of its header, if the limit of locked memory is not lower.
 const PAGES: usize = 64;
-/// The longest time for which a program waits before `exec` for its events to be opened.
+/// The longest time for which a program waits, before its `exec`, until this process has opened the events.
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
-/// The numbers of `linux/perf_event.h`.
+/// Constants of `linux/perf_event.h`.
 mod abi {
     pub(super) const TYPE_SOFTWARE: u64 = 1;
     pub(super) const COUNT_SW_DUMMY: u64 = 9;
@@ -31,12 +31,12 @@ mod abi {
     pub(super) const ATTR_BYTES: u64 = 128;
     pub(super) const SAMPLE_TID: u64 = 1 << 1;
     pub(super) const SAMPLE_TIME: u64 = 1 << 2;
-    /// `disabled`, `inherit`, `exclude_kernel`, `exclude_hv`, `enable_on_exec`, `task`, `sample_id_all`,
-    /// `use_clockid`, `context_switch`, `inherit_thread`.
+    /// The flags of `perf_event_attr` that are set: `disabled`, `inherit`, `exclude_kernel`, `exclude_hv`,
+    /// `enable_on_exec`, `task`, `sample_id_all`, `use_clockid`, `context_switch`, `inherit_thread`.
     pub(super) const FLAGS: u64 =
         1 | 1 << 1 | 1 << 5 | 1 << 6 | 1 << 12 | 1 << 13 | 1 << 18 | 1 << 25 | 1 << 26 | 1 << 35;
     pub(super) const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
-    /// The places of `data_head` and `data_tail` in the first page of a ring, in bytes.
+    /// The offsets of `data_head` and `data_tail` in the first page of a ring, in bytes.
     pub(super) const DATA_HEAD: usize = 1024;
     pub(super) const DATA_TAIL: usize = 1032;
     pub(super) const RECORD_LOST: u32 = 2;
@@ -47,8 +47,9 @@ mod abi {
     pub(super) const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 }
 
-/// Makes the program of `command` wait before its `exec`. Returns the end of a connection: the program's process id
-/// comes from there, and the program continues when a byte is written, see [`process_that_waits`].
+/// Makes the program of `command` wait before its `exec`. Returns this process's end of a connection:
+/// [`process_that_waits`] reads the waiting program's process id from it, and the program continues when a byte is
+/// written to it.
 ///
 /// # Errors
 /// The system has no descriptors left.
@@ -66,7 +67,7 @@ pub(crate) fn hold_before_exec(command: &mut Command) -> io::Result<UnixStream> 
     Ok(ours)
 }
 
-/// Returns the id of the process that waits at the other end.
+/// Reads the id of the process that [`hold_before_exec`] makes wait at the other end of `held`.
 ///
 /// # Errors
 /// There is no such process, because it could not be started.
@@ -84,10 +85,10 @@ pub(crate) fn own_thread_id() -> u64 {
     u64::try_from(id).unwrap_or(0)
 }
 
-/// The ring of one processor.
+/// The ring into which the kernel writes the records of one processor.
 struct Ring {
     cpu: u32,
-    /// The event, which writes into the ring as long as it is open.
+    /// The kernel's event, which writes into the ring as long as this is open.
     event: File,
     map: MmapRaw,
 }
@@ -96,7 +97,7 @@ struct Ring {
 pub(crate) struct Rings(Vec<Ring>);
 
 impl Rings {
-    /// Opens the events of the process `pid`, which begin at its next `exec`.
+    /// Opens the events of the process `pid`, which begin to count at its next `exec`.
     ///
     /// # Errors
     /// The kernel refuses; the text says what it refuses and why.
@@ -104,7 +105,7 @@ impl Rings {
         Rings::with_pages(pid, PAGES)
     }
 
-    /// Opens the events with rings of at most this many pages, which is a power of two.
+    /// Opens the events with rings of at most `pages` pages, which is a power of two.
     fn with_pages(pid: u32, mut pages: usize) -> Result<Rings, String> {
         let mut events = Vec::new();
         for cpu in online_processors() {
@@ -136,7 +137,7 @@ impl Rings {
         }
     }
 
-    /// Waits until the kernel has filled half of a ring, or until the time is up.
+    /// Waits until the kernel has filled half of a ring, or until the time `longest` has passed.
     pub(crate) fn wait(&self, longest: Duration) {
         let entry =
             |ring: &Ring| libc::pollfd { fd: ring.event.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -151,7 +152,8 @@ impl Rings {
         }
     }
 
-    /// Takes all records out of the rings and appends them to `states`, processor by processor.
+    /// Takes all records out of the rings and appends the changes of threads' states in them to `states`, processor by
+    /// processor.
     pub(crate) fn take(&mut self, states: &mut Vec<ThreadState>) {
         for ring in &mut self.0 {
             let bytes = ring.take();
@@ -161,7 +163,7 @@ impl Rings {
 }
 
 impl Ring {
-    /// Takes the bytes that the kernel has written since the last call.
+    /// Takes the bytes that the kernel has written into the ring since the last call.
     fn take(&mut self) -> Vec<u8> {
         let page = page_bytes();
         let size = self.map.len() - page;
@@ -193,7 +195,7 @@ impl Ring {
     }
 }
 
-/// Appends the states in these records of a ring. Skips records of other types.
+/// Appends the changes of threads' states in `bytes`, the records of a ring, to `states`. Skips records of other types.
 fn parse(mut bytes: &[u8], cpu: u32, states: &mut Vec<ThreadState>) {
     let half = |bytes: &[u8], at: usize| {
         bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
@@ -228,7 +230,7 @@ fn parse(mut bytes: &[u8], cpu: u32, states: &mut Vec<ThreadState>) {
     }
 }
 
-/// Returns the numbers of the processors that are on. A program may be moved to any of them.
+/// Returns the numbers of the processors that are online. A program may be moved to any of them.
 fn online_processors() -> Vec<u32> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let mut all = Vec::new();
@@ -279,7 +281,7 @@ fn open_event(pid: u32, cpu: u32) -> io::Result<File> {
     }
 }
 
-/// Returns the reason why the kernel opens no event, with a remedy if there is one.
+/// Returns the reason for which the kernel opens no event, with a remedy if there is one.
 fn refused_event(error: &io::Error) -> String {
     let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     let hint = match error.raw_os_error() {
@@ -298,7 +300,7 @@ fn refused_event(error: &io::Error) -> String {
 mod tests {
     use super::*;
 
-    /// Returns a record with these fields of its own, followed by the thread 7 of the process 6 and the time 99.
+    /// Returns a record of the kernel with the fields `own`, followed by the thread 7 of the process 6 and the time 99.
     fn record(kind: u32, misc: u16, own: &[u64]) -> Vec<u8> {
         let size = u16::try_from(8 + 8 * own.len() + 16).expect("a short record");
         let head = [&kind.to_le_bytes()[..], &misc.to_le_bytes(), &size.to_le_bytes()].concat();
@@ -337,8 +339,8 @@ mod tests {
         }
     }
 
-    /// Returns how often a process has waited for something, and how often it was taken off the processor, as the
-    /// kernel counts it.
+    /// Returns the kernel's two counts of a process: how often it gave up the processor to wait, and how often it was
+    /// taken off the processor.
     fn counted(pid: u32) -> (u64, u64) {
         let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
         let count = |name: &str| {

@@ -15,7 +15,8 @@ pub(crate) use unix::{Signals, interruption, keep_interrupts_from_this_process, 
 #[cfg(not(unix))]
 pub(crate) use elsewhere::{Signals, interruption, keep_interrupts_from_this_process};
 
-/// The time after the application's end within which a signal still counts as sent to both processes.
+/// The time after the application's end within which a signal still counts as sent to both processes: the application
+/// and this one.
 const LATE: std::time::Duration = std::time::Duration::from_millis(500);
 
 #[cfg(unix)]
@@ -37,7 +38,7 @@ mod unix {
     use crate::os::sys::{is_ignored, send_signal, set_on_signal, wait_until_ended};
     use crate::os::unfinished::discard_unfinished;
 
-    /// The application that signals are passed on to.
+    /// The state of the application to which signals are passed on.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Application {
         /// The application runs under this pid, which no other process can have.
@@ -48,7 +49,7 @@ mod unix {
         Absent,
     }
 
-    /// Whether a pager gets the interrupts from the keyboard.
+    /// Whether a pager runs, for which interrupts from the keyboard are meant.
     static PAGING: AtomicBool = AtomicBool::new(false);
 
     /// Keeps interrupts from the keyboard from ending this process from now on, because a pager runs and has the
@@ -63,7 +64,7 @@ mod unix {
     }
 
     impl Signals {
-        /// Handles the signals in this process from now on. If that fails, they keep their usual effect.
+        /// Handles the signals of the user in this process from now on. If that fails, they keep their usual effect.
         pub(crate) fn take() -> Signals {
             let application = Arc::new(Mutex::new(Application::Absent));
             let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
@@ -84,7 +85,7 @@ mod unix {
             Signals { application }
         }
 
-        /// Runs `command` to its end; returns its pid and how it ended.
+        /// Runs `command` to its end. Returns its pid and its exit status.
         pub(crate) fn run(&self, command: &mut Command) -> io::Result<(u32, ExitStatus)> {
             let mut state = self.application.lock();
             let mut child = command.spawn()?;
@@ -100,7 +101,8 @@ mod unix {
         }
     }
 
-    /// Returns a flag that becomes true when a signal asks this process to end. A second such signal ends it at once.
+    /// Returns a flag that becomes true when a signal asks this process to end. A second such signal ends the process
+    /// at once.
     pub(crate) fn interruption() -> Arc<AtomicBool> {
         let word = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal)) {
@@ -155,20 +157,23 @@ mod elsewhere {
     use crate::os::sys::handle_interrupts;
     use crate::os::unfinished::discard_unfinished;
 
-    /// The time for which a merge may continue after the console was closed. The system ends each process of a
-    /// console five seconds after it has notified the process, and unfinished output has to be discarded before that.
+    /// The time for which a merge may continue after the console was closed. The system ends each process of a console
+    /// five seconds after it has notified the process of the closing, and unfinished output has to be discarded before
+    /// that.
     const AFTER_CLOSING: Duration = Duration::from_secs(4);
 
-    /// Whether Ctrl-C and Ctrl-Break are for a process that this one has started: the console notifies both.
+    /// Whether Ctrl-C and Ctrl-Break are meant for a process that this one has started: the console notifies both
+    /// processes.
     static FOR_ANOTHER: AtomicBool = AtomicBool::new(false);
     /// Whether this process runs an application, or has run one and merges its traces.
     static RUNS: AtomicBool = AtomicBool::new(false);
-    /// The time at which that application ended.
+    /// The time at which the application that this process ran has ended.
     static ENDED: OnceLock<Instant> = OnceLock::new();
     /// The flag that [`interruption`] returns.
     static INTERRUPTION: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-    /// Handles an interrupt; returns whether this process continues.
+    /// Handles a request to end this process, from the keyboard or because the console was closed. Returns whether this
+    /// process continues.
     fn decide(from_keyboard: bool) -> bool {
         let is_late = || ENDED.get().is_some_and(|ended| ended.elapsed() < LATE);
         if from_keyboard && (FOR_ANOTHER.load(Ordering::Acquire) || is_late()) {
@@ -203,13 +208,13 @@ mod elsewhere {
     pub(crate) struct Signals;
 
     impl Signals {
-        /// Takes over the interrupts. If that fails, they keep their usual effect.
+        /// Handles interrupts in this process from now on. If that fails, they keep their usual effect.
         pub(crate) fn take() -> Signals {
             handle_interrupts(decide);
             Signals
         }
 
-        /// Runs `command` to its end; returns its pid and how it ended.
+        /// Runs `command` to its end. Returns its pid and its exit status.
         pub(crate) fn run(&self, command: &mut Command) -> io::Result<(u32, ExitStatus)> {
             RUNS.store(true, Ordering::Relaxed);
             FOR_ANOTHER.store(true, Ordering::Relaxed);

@@ -13,39 +13,40 @@ pub(crate) use trace_store::sys::{is_of_another_user, next_data, open_with_retri
 /// The identity of a file, independent of the path that names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum FileId {
-    /// The file's device and its number there.
+    /// The device on which the file is, and the file's number (inode) there.
     Inode(u64, u64),
-    /// The file's path, if its number is not known.
+    /// The file's path, if its number is not known. The same file may then have several identities.
     #[cfg(not(unix))]
     Path(std::path::PathBuf),
 }
 
-/// Returns the identity of the file at `path`, whose metadata are given.
+/// Returns the identity of the file at `path`, whose metadata the caller has read.
 #[must_use]
 pub(crate) fn file_id(path: &Path, metadata: &Metadata) -> FileId {
     imp::file_id(path, metadata)
 }
 
-/// Returns the user who owns a file; if files have no owners, the same number for all files.
+/// Returns the id of the user who owns a file; if files have no owners, the same number for all files.
 #[must_use]
 pub(crate) fn owner(metadata: &Metadata) -> u32 {
     imp::owner(metadata)
 }
 
-/// Returns the user whose rights this process has; if the system has no users, the same number as [`owner`].
+/// Returns the id of the user whose rights this process has; if the system has no users, the same number as [`owner`].
 #[must_use]
 pub(crate) fn effective_user() -> u32 {
     imp::effective_user()
 }
 
-/// Returns whether another process, or another open file description of this process, holds a lock on this byte of
-/// `file`. The check takes no lock that another such check would find.
+/// Returns whether another process, or another open file description of this process, holds a lock on the byte at the
+/// offset `byte` of `file`. The check takes no lock that another such check would find.
 #[must_use]
 pub(crate) fn is_locked(file: &File, byte: u32) -> bool {
     imp::is_locked(file, byte)
 }
 
-/// Takes a lock on this byte of `file` for this process, which keeps the lock as long as it does not close the file.
+/// Takes a lock on the byte at the offset `byte` of `file` for this process, which keeps the lock as long as it does
+/// not close the file.
 ///
 /// # Errors
 /// Another process holds the lock, or the system has no locks.
@@ -66,19 +67,19 @@ pub(crate) fn size_on_disk(metadata: &Metadata) -> u64 {
     imp::size_on_disk(metadata)
 }
 
-/// Returns whether the path is that of the null device.
+/// Returns whether `path` is a path of the null device.
 #[must_use]
 pub(crate) fn is_null_device(path: &Path) -> bool {
     imp::is_null_device(path)
 }
 
-/// Returns whether standard output is the null device. If the system cannot tell, it is not.
+/// Returns whether standard output is the null device; false if the system cannot say it.
 #[must_use]
 pub(crate) fn is_output_discarded() -> bool {
     imp::is_output_discarded()
 }
 
-/// Makes the terminal at standard output interpret colour sequences; returns whether it does.
+/// Makes the terminal at standard output interpret colour sequences. Returns whether it does.
 #[must_use]
 pub(crate) fn shows_colours() -> bool {
     imp::shows_colours()
@@ -159,8 +160,8 @@ mod imp {
         STARTED_WITHOUT_OUTPUT.store(is_closed, Ordering::Relaxed);
     }
 
-    /// Returns standard output as a file. The library's own writer hides that a descriptor cannot be written; a file
-    /// does not.
+    /// Returns standard output as a file. The standard library's own writer hides that a descriptor cannot be written;
+    /// a file does not.
     #[allow(clippy::disallowed_methods, reason = "the console alone asks for it")]
     pub(super) fn standard_output() -> io::Result<File> {
         if STARTED_WITHOUT_OUTPUT.load(Ordering::Relaxed) {
@@ -169,7 +170,7 @@ mod imp {
         io::stdout().as_fd().try_clone_to_owned().map(File::from)
     }
 
-    /// Returns a write lock on one byte, in the system's form.
+    /// Returns the description of a write lock on one byte, in the form of `fcntl`.
     fn lock_on(byte: u32) -> libc::flock {
         // SAFETY: `flock` is plain data of the operating system, valid when all zero.
         let mut lock: libc::flock = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -216,8 +217,8 @@ mod imp {
         answer == 0 && action.sa_sigaction == libc::SIG_IGN
     }
 
-    /// Sets `word` to true when `signal` comes. A signal that comes when `word` is true has its usual effect. One
-    /// action does both, so at every moment a signal has one of the two effects.
+    /// Makes `signal` set `word` to true. A signal that comes while `word` is true has its usual effect. One action
+    /// does both, so at every moment a signal has one of the two effects.
     ///
     /// # Errors
     /// The signal cannot be taken; it keeps its usual effect.
@@ -282,12 +283,12 @@ mod imp {
         GetExitCodeProcess, GetProcessTimes, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
     };
 
-    /// The distance of the library's locks after a byte, in units of 4 GiB: other processes cannot read a locked
-    /// byte.
+    /// The upper half of the offset of the library's locks: they are this many units of 4 GiB behind the byte that
+    /// names them, because other processes cannot read a locked byte.
     const LOCK_OFFSET: u32 = 1 << 30;
 
-    /// Returns the time at which a living process began, since 1970; `Some(None)` if this process may not query it,
-    /// and `None` if no such process exists.
+    /// Returns the time from 1970 to the beginning of the living process `pid`; `Some(None)` if this process may not
+    /// query it, and `None` if no such process lives.
     pub(crate) fn process_start_since_epoch(pid: u32) -> Option<Option<Duration>> {
         /// The time from 1601, when the system's times begin, to 1970, in units of 100 ns.
         const EPOCH: u64 = 116_444_736_000_000_000;
@@ -346,8 +347,8 @@ mod imp {
         false
     }
 
-    /// Returns the library's writer, which converts text for a console. It would drop text if standard output is
-    /// missing.
+    /// Returns the standard library's writer, which converts text for a console; an error if standard output is
+    /// missing, for the writer would then drop all text.
     #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the console alone asks for it")]
     pub(super) fn standard_output() -> io::Result<io::Stdout> {
         // SAFETY: this only queries a handle.
@@ -397,7 +398,7 @@ mod imp {
         }
     }
 
-    /// Takes a shared lock for a moment, which does not block other processes that check, too.
+    /// Tries to take a shared lock, which does not block the same check by other processes, and releases it.
     pub(super) fn is_locked(file: &File, byte: u32) -> bool {
         let handle = file.as_raw_handle();
         let offset = OVERLAPPED_0_0 { Offset: byte, OffsetHigh: LOCK_OFFSET };

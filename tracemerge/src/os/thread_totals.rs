@@ -10,24 +10,25 @@ use std::time::{Duration, Instant};
 
 use trace_format::states::ThreadTotals;
 
-/// The pause after the first reading; each further one is twice as long.
+/// The pause after the first reading; each further pause is twice as long, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause between two readings.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// The least ratio of the pause after a reading to the time of the reading: reading takes at most a twentieth of a
+/// The least ratio of the pause after a reading to the duration of the reading: reading takes at most a twentieth of a
 /// processor.
 const PAUSES: u32 = 20;
 
-/// A thread while it is read.
+/// What is known of one thread after some readings.
 #[derive(Debug)]
 struct Seen {
     name: Vec<u8>,
-    /// The first and the last reading: its time, and how long the thread had run and been ready.
+    /// The first reading: when it was made, and for how many nanoseconds the thread had run and had been ready; `last`
+    /// is the last reading.
     first: (Instant, u64, u64),
     last: (Instant, u64, u64),
 }
 
-/// Reads the sums of a process again and again.
+/// A reader of the kernel's sums for the threads of a process, which it reads again and again.
 #[derive(Debug)]
 pub(crate) struct TotalsReader {
     pid: u32,
@@ -35,7 +36,7 @@ pub(crate) struct TotalsReader {
 }
 
 impl TotalsReader {
-    /// Reads the sums for the first time.
+    /// Makes a reader for the process `pid`, and reads the sums for the first time.
     #[must_use]
     pub(crate) fn begin(pid: u32) -> TotalsReader {
         let mut reader = TotalsReader { pid, threads: HashMap::new() };
@@ -43,9 +44,9 @@ impl TotalsReader {
         reader
     }
 
-    /// Reads the totals of the threads again and again until the process has ended. The caller sets `has_ended` then,
-    /// and unparks this thread. What a thread did after the last reading is not in them, and a thread that lived
-    /// between two readings is missing.
+    /// Reads the sums of the threads again and again until the process has ended. The caller then sets `has_ended` and
+    /// unparks this thread. The result lacks all that a thread did after the last reading, and the threads that lived
+    /// only between two readings.
     pub(crate) fn read_until(mut self, has_ended: &AtomicBool) -> Vec<ThreadTotals> {
         let mut pause = FIRST_PAUSE;
         while !has_ended.load(Ordering::Acquire) {
@@ -83,8 +84,8 @@ impl TotalsReader {
     }
 }
 
-/// Returns how long a thread has run and has been ready; `None` if the kernel does not count this, or the thread has
-/// ended.
+/// Returns for how many nanoseconds the thread with the directory `task` in `/proc` has run and has been ready; `None`
+/// if the kernel does not count this, or if the thread has ended.
 fn sums(task: &Path) -> Option<(u64, u64)> {
     let text = fs::read_to_string(task.join("schedstat")).ok()?;
     let mut numbers = text.split_ascii_whitespace().map(|number| number.parse().ok());

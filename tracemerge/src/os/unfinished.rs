@@ -1,5 +1,5 @@
-//! The unfinished output: a file or a directory that still has a temporary name. A signal that ends this process
-//! deletes it, and the directory of files that only this process needs.
+//! The unfinished output of this process: a file or a directory that still has a temporary name. A signal that ends
+//! this process deletes it, and also the directory of files that only this process needs.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::os::directory::{Directory, Kind};
 
-/// A file or a directory under a temporary name.
+/// A file or a directory that has a temporary name until it is finished.
 #[derive(Clone, Debug)]
 pub(crate) struct Unfinished {
     /// The directory that contains the output.
@@ -23,15 +23,15 @@ pub(crate) struct Unfinished {
     pub name: OsString,
 }
 
-/// The temporary file or directory that exists now, for a signal that ends the process before its owner can delete
-/// it.
+/// The file or directory that has a temporary name now: a signal deletes it if the signal ends the process before the
+/// owner of the output can.
 static UNFINISHED: Mutex<Option<Unfinished>> = Mutex::new(None);
 
 pub(crate) fn unfinished() -> MutexGuard<'static, Option<Unfinished>> {
     UNFINISHED.lock()
 }
 
-/// The number of attempts to delete a directory in which another thread may still make files.
+/// The number of attempts to delete a directory, in which another thread may still make files.
 const ATTEMPTS: u32 = 16;
 
 impl Unfinished {
@@ -70,7 +70,7 @@ impl Scratch {
         Ok(Scratch(made))
     }
 
-    /// Returns the path.
+    /// Returns the path of the scratch directory.
     #[must_use]
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
@@ -84,17 +84,18 @@ impl Drop for Scratch {
     }
 }
 
-/// The function that gives the terminal back, if this process has taken it.
+/// The function that restores the terminal, if this process has taken it as a screen.
 static GIVE_BACK: Mutex<Option<fn()>> = Mutex::new(None);
 
-/// Sets the function that restores the terminal; a signal that ends this process calls it first.
+/// Sets the function that restores the terminal. A signal that ends this process calls it before anything else is
+/// discarded.
 #[cfg(feature = "tui")]
 pub(crate) fn give_back_terminal_by(give_back: fn()) {
     *GIVE_BACK.lock() = Some(give_back);
 }
 
-/// Deletes the temporary file or directory of an output that is not finished and the scratch directory, and gives the
-/// terminal back. The process is about to end.
+/// Restores the terminal, and deletes the scratch directory and the temporary file or directory of an output that is
+/// not finished. The process is about to end.
 pub(crate) fn discard_unfinished() {
     if let Some(give_back) = *GIVE_BACK.lock() {
         give_back();

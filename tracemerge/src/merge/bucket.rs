@@ -1,4 +1,4 @@
-//! The order of a bucket: sorts the lines of all groups by time, and passes them on.
+//! The sorting of a bucket: the stretches that all groups have in it are sorted by time, and their lines are passed on.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -13,16 +13,17 @@ use crate::input::source::Source;
 use crate::merge::group::{Group, Run, Stretch};
 use crate::output::sink::Sink;
 
-/// The number of stretches that are copied while the bytes of another one are fetched.
+/// The number of stretches that are copied while the bytes of a later stretch are fetched into the cache.
 const AHEAD: usize = 8;
-/// The number of bytes of a stretch that are fetched; the processor fetches the bytes after these on its own.
+/// The number of bytes of a stretch that are fetched in advance; the processor fetches the bytes after these on its
+/// own.
 const LINES: usize = 512;
 
-/// The key that stretches are sorted by: their ticks, and their place before sorting.
+/// The key by which stretches are sorted: the ticks of the first line, and the index before sorting.
 type StretchKey = (u64, usize);
 
-/// Passes on the lines of a bucket in the order of their ticks; lines with the same ticks in the order of their
-/// sorted ranges. `stretches` and `order` are memory for the contents of the bucket.
+/// Passes on the lines of a bucket in the order of their ticks, and lines with the same ticks in the order of their
+/// sorted ranges. `stretches` and `order` are memory that is used again for each bucket.
 pub(super) fn pass_on<'g, S: Sink>(
     sources: &[Source],
     groups: &'g [Group<'_>],
@@ -91,9 +92,9 @@ pub(super) fn pass_on<'g, S: Sink>(
     }
 }
 
-/// The rest of a stretch, which waits for lines that stand before it.
+/// The rest of a stretch, which has to wait because lines of other stretches come before it.
 struct Rest<'g> {
-    /// The key: the ticks of the rest, and the place of the stretch.
+    /// The ticks of the rest's first line, and the index of the stretch.
     key: StretchKey,
     run: Run<'g>,
 }
@@ -118,8 +119,8 @@ impl Ord for Rest<'_> {
     }
 }
 
-/// Puts a word for each of the `stretches` in `order`, sorted by ticks and then by place; returns the function that
-/// extracts the place from a word.
+/// Puts into `order` a word for each of the `stretches`, sorted by ticks and then by index. Returns the function that
+/// extracts the index of the stretch from a word.
 fn sort(stretches: &[Stretch<'_>], order: &mut Vec<u64>) -> impl Fn(u64) -> usize + use<> {
     let (mut first, mut last) = (u64::MAX, 0);
     for stretch in stretches {
@@ -141,7 +142,8 @@ fn sort(stretches: &[Stretch<'_>], order: &mut Vec<u64>) -> impl Fn(u64) -> usiz
     place
 }
 
-/// Returns the number of bytes of `lines` that come before `limit`, and the ticks of the line after these.
+/// Returns the number of bytes of `lines` that come before `limit`, and the ticks of the line after these bytes; `None`
+/// if no line is left. `place` is the index of the stretch.
 fn up_to(lines: &[u8], limit: StretchKey, place: usize) -> (usize, Option<u64>) {
     let mut at = 0;
     loop {
@@ -154,8 +156,8 @@ fn up_to(lines: &[u8], limit: StretchKey, place: usize) -> (usize, Option<u64>) 
     }
 }
 
-/// Returns the part of `lines` that still exists in a file that may have been truncated since the lines were dealt
-/// out.
+/// Returns the part of `lines` that still exists in their file, which may have been truncated since the lines were
+/// dealt out.
 #[cold]
 fn existing_part<'l>(source: &Source, lines: &'l [u8]) -> &'l [u8] {
     let (Some(end), Some(place)) = (source.truncated_at(), source.place(lines)) else { return lines };

@@ -1,5 +1,5 @@
-//! The position of a merge in one sorted range. It advances line by line; each line is looked at once, and
-//! neighbours are passed on together.
+//! The position of a merge in one sorted range. It advances line by line; each line is looked at once, and neighbouring
+//! lines are passed on together.
 
 use std::ops::Range;
 
@@ -14,37 +14,38 @@ use crate::merge::Stop;
 use crate::merge::loser_tree::TreeKey;
 use crate::output::sink::Sink;
 
-/// A position in a sorted range: at a line that was found and is not yet passed on.
+/// A position in a sorted range: at a line that was found and is not passed on yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineCursor<'a> {
-    /// The place of the cursor's source among all sources.
+    /// The index of the cursor's source among all sources.
     pub source: u32,
     /// The bytes of the source up to the end of the range.
     pub bytes: &'a [u8],
-    /// The offset before which everything is passed on. It is less than that of `line` only if the range begins with
-    /// a bad region.
+    /// The offset before which all bytes are passed on. It is less than the offset of `line` only if the range begins
+    /// with a bad region.
     pub done: usize,
     /// The line and the offset at which it begins; `None` at the end of the range.
     pub line: Option<(usize, LineAt)>,
 }
 
-/// The parameters of a cursor's run: the bytes that it reads, and the sink and the findings to which it adds.
+/// The parameters of [`LineCursor::run`]: the bytes that the cursor reads, and the sink and the findings to which it
+/// adds.
 #[derive(Debug)]
 pub(super) struct Pass<'a, S> {
     /// The bytes that the cursor reads.
     pub bytes: &'a [u8],
     /// The source of the bytes.
     pub source: &'a Source,
-    /// The place of the source among all sources.
+    /// The index of the source among all sources.
     pub number: usize,
-    /// The sink that takes the lines.
+    /// The sink that takes the lines that the cursor passes on.
     pub out: &'a mut S,
-    /// The findings so far.
+    /// The findings of the merge so far, to which the cursor adds.
     pub findings: &'a mut Findings,
 }
 
 impl<'a> LineCursor<'a> {
-    /// Makes a cursor at the first line from `start` on.
+    /// Makes a cursor at the first line of `bytes` whose offset is `start` or more.
     #[must_use]
     pub(super) fn new(
         bytes: &'a [u8],
@@ -69,14 +70,15 @@ impl<'a> LineCursor<'a> {
         LineCursor { source, bytes, done: start, line }
     }
 
-    /// Returns the key of the cursor's line.
+    /// Returns the key of the cursor's line; [`TreeKey::EXHAUSTED`] if no line is left. `rank` is the rank of the
+    /// cursor's sorted range.
     #[inline]
     #[must_use]
     pub(super) fn key(&self, rank: usize) -> TreeKey {
         self.line.map_or(TreeKey::EXHAUSTED, |(_, line)| TreeKey::new(line.ticks, rank))
     }
 
-    /// Passes on the cursor's line and all lines after it up to `limit`.
+    /// Passes on the cursor's line and all lines after it whose keys are not greater than `limit`.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -119,7 +121,8 @@ impl<'a> LineCursor<'a> {
         }
     }
 
-    /// Ends the cursor: the line at `at` was the last.
+    /// Ends the cursor, because the line at the offset `at` was the last: passes on the lines that are not passed on
+    /// yet.
     #[cold]
     fn finish<S: Sink>(&mut self, pass: &mut Pass<'_, S>, at: usize) -> Result<(), Stop> {
         if self.done < self.bytes.len() {
@@ -132,7 +135,7 @@ impl<'a> LineCursor<'a> {
         Ok(())
     }
 
-    /// Writes a `# damaged` line for the bytes from `start` to `end`, with the key of the line at `line`.
+    /// Writes a `# damaged` line for the bytes from `start` to `end`, with the key of the line at the offset `line`.
     #[cold]
     fn put_damaged<S: Sink>(
         &self,
@@ -152,7 +155,7 @@ impl<'a> LineCursor<'a> {
 }
 
 impl<S: Sink> Pass<'_, S> {
-    /// Writes the bytes of whole lines, and the line feed that the last one may lack.
+    /// Passes on the whole lines from `start` to `end`, with the line feed that the last of them may lack.
     #[inline]
     fn write_lines(&mut self, start: usize, end: usize) -> Result<(), Stop> {
         let lines = &self.bytes[start..end];
@@ -162,7 +165,7 @@ impl<S: Sink> Pass<'_, S> {
         Ok(self.out.lines(self.number, lines)?)
     }
 
-    /// Writes lines, the last of which ends at a NUL or at the end of its file, and adds the missing line feed.
+    /// Passes on lines, the last of which ends at a NUL or at the end of its file, and adds the missing line feed.
     #[cold]
     fn write_unended(&mut self, lines: &[u8]) -> Result<(), Stop> {
         // Both in one call, because the line may continue the line before it.
@@ -170,12 +173,12 @@ impl<S: Sink> Pass<'_, S> {
     }
 }
 
-/// A position among the records, which are in order, of a part of a source.
+/// A position among the records of a part of a source, which are in order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordCursor<'a> {
-    /// The records.
+    /// The records in which the cursor moves.
     pub records: &'a Records,
-    /// The number of records that are passed on.
+    /// The number of records that are passed on already; so it is the index of the cursor's record.
     pub at: usize,
 }
 
@@ -190,7 +193,7 @@ impl RecordCursor<'_> {
         TreeKey::new(self.records.ticks(self.at), rank)
     }
 
-    /// Passes on the cursor's record and all records after it up to `limit`.
+    /// Passes on the cursor's record and all records after it whose keys are not greater than `limit`.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -212,7 +215,7 @@ impl RecordCursor<'_> {
     }
 }
 
-/// Adds the lines of records to the findings.
+/// Adds the records in `range` to the findings: the number of their lines, and the contents of `#` lines.
 #[inline]
 pub(crate) fn note_records(records: &Records, range: Range<usize>, findings: &mut Findings) {
     for at in range {
@@ -226,13 +229,13 @@ pub(crate) fn note_records(records: &Records, range: Range<usize>, findings: &mu
     }
 }
 
-/// Returns the key of the line at `at`, which must be the beginning of a line.
+/// Returns the key of the line at the offset `at`, which must be the beginning of a line.
 pub(super) fn key_at(bytes: &[u8], at: usize) -> LineKey {
     let Token::Line(line) = line_at(bytes, at) else { return LineKey::default() };
     Line::parse(strip_line_feed(&bytes[at..line.end])).map_or_else(|_| LineKey::default(), |line| line.key)
 }
 
-/// Adds the contents of a `#` line to the findings.
+/// Adds the contents of a `#` line of the source with the index `source` to the findings.
 #[cold]
 pub(super) fn note_metadata(source: usize, line: &[u8], findings: &mut Findings) {
     if let Ok(line) = Line::parse(strip_line_feed(line)) {

@@ -1,4 +1,5 @@
-//! Sorted ranges that are dealt out together: the lines that each has in a window of time go to buckets.
+//! Groups of sorted ranges that are dealt out together: the lines that each range has in a window of time go to
+//! buckets.
 
 use std::io;
 use std::mem;
@@ -17,78 +18,79 @@ use crate::merge::cursor::{LineCursor, Pass, note_records};
 use crate::merge::windows::Window;
 use crate::output::sink::Sink;
 
-/// The number of bytes that are prefetched from the range three places ahead, so that memory arrives while other
+/// The number of bytes that are prefetched from the third next range, so that they arrive from memory while other
 /// ranges are dealt out. The processor fetches the bytes after these on its own.
 const AHEAD: usize = 1024;
 
-/// The number of bytes after which a group adds the bytes that it has dealt out to the sum of all groups.
+/// The number of bytes after which a group adds the number of bytes that it has dealt out to the sum of all groups.
 const SUM_UPDATE_BYTES: usize = if cfg!(test) { 100 } else { 1 << 20 };
 
-/// The most ticks between the first and the last of neighbouring lines that are kept together.
+/// The greatest difference of ticks between the first and the last of the neighbouring lines in one stretch.
 const MAX_TICK_SPAN: u64 = u32::MAX as u64;
 
-/// A group of neighbouring sorted ranges, which one thread deals out at a time.
+/// A group of neighbouring sorted ranges. One thread at a time deals them out.
 #[derive(Debug)]
 pub(crate) struct Group<'a> {
     /// The number of the group, from 0.
     pub number: usize,
     ranges: Vec<SortedRange>,
     period: TickPeriod,
-    /// The ranges, once they are open.
+    /// The group's ranges, in order; empty until they are opened.
     open_ranges: Vec<OpenRange<'a>>,
-    /// The lines of the ranges in the window, in buckets by time. Each bucket is in the order of ties.
+    /// The lines that the ranges have in the window, in buckets by time. Lines with equal ticks are in their final
+    /// order in each bucket.
     buckets: Vec<Vec<Dealt<'a>>>,
-    /// The lines that are not in a source in this form, such as rendered lines. They stand one after the other.
+    /// The text of lines that no source contains in this form, such as rendered lines, one line after the other.
     text: Vec<u8>,
-    /// The records of sources that are not text, if these are wanted.
+    /// The records of sources that are not text, if the sink takes records.
     records: Records,
-    /// The place in `text`, or among the records, of each stretch that is not in a source in this form.
+    /// The position in `text`, or among `records`, of each stretch whose lines are not a part of a source.
     copies: Vec<Copied>,
-    /// The wanted parts of records, if the sink takes records.
+    /// The parts of records that the sink wants; `None` if it takes lines only.
     wanted: Option<&'a RecordNeeds>,
-    /// The findings in this window.
+    /// The findings in the window that is being dealt out.
     found: Findings,
-    /// The findings in the windows before.
+    /// The findings in all windows before.
     findings: Findings,
-    /// The first ticks after the window, or fewer; `None` if no lines are left.
+    /// The ticks of the first line after the window, or fewer; `None` if no lines are left.
     pub next: Option<u64>,
-    /// The number of ranges that are dealt out: not all of them if dealing was given up.
+    /// The number of ranges that are dealt out in this window: fewer than all if dealing was given up.
     pub ranges_dealt: usize,
 }
 
-/// An open range.
+/// A range of a group that is open for reading.
 #[derive(Debug)]
 enum OpenRange<'a> {
-    /// Text, with a cursor at the beginning of the window and one at its end.
+    /// A range of text, with a cursor at the beginning of the window and one at the window's end.
     Text { begin: LineCursor<'a>, end: LineCursor<'a> },
-    /// A source that renders its lines on demand.
+    /// A range of a source that renders its lines on demand.
     Rendered { source: usize, render: &'a dyn LineSource },
 }
 
-/// Neighbouring lines of one sorted range, or records.
+/// Neighbouring lines of one sorted range, or neighbouring records, that are passed on together.
 #[derive(Clone, Debug)]
 pub(crate) struct Stretch<'a> {
-    /// The ticks of the first line.
+    /// The ticks of the stretch's first line.
     pub ticks: u64,
-    /// The lines, or the records.
+    /// The lines, or the records, of the stretch.
     pub run: Run<'a>,
-    /// The place of the lines' source among all sources.
+    /// The index of the lines' source among all sources.
     pub source: u32,
-    /// The ticks between the first and the last line.
+    /// The difference of ticks between the stretch's first and last line.
     length: u32,
 }
 
 /// The content of a stretch.
 #[derive(Clone, Debug)]
 pub(crate) enum Run<'a> {
-    /// The bytes of lines.
+    /// The bytes of the lines.
     Lines(&'a [u8]),
-    /// A range of records.
+    /// The records in the range.
     Records(&'a Records, Range<usize>),
 }
 
 impl Stretch<'_> {
-    /// Returns the ticks of the last line.
+    /// Returns the ticks of the stretch's last line.
     #[inline]
     #[must_use]
     pub(crate) fn last(&self) -> u64 {
@@ -96,33 +98,33 @@ impl Stretch<'_> {
     }
 }
 
-/// Neighbouring lines of one sorted range, in a bucket.
+/// A stretch, neighbouring lines of one sorted range, as a bucket has it.
 #[derive(Clone, Copy, Debug)]
 struct Dealt<'a> {
-    /// The ticks of the first line.
+    /// The ticks of the stretch's first line.
     ticks: u64,
     bytes: DealtBytes<'a>,
-    /// The place of the lines' source among all sources.
+    /// The index of the lines' source among all sources.
     source: u32,
-    /// The ticks between the first and the last line.
+    /// The difference of ticks between the stretch's first and last line.
     length: u32,
 }
 
-/// The place of the bytes of dealt lines.
+/// Where the bytes of dealt lines are.
 #[derive(Clone, Copy, Debug)]
 enum DealtBytes<'a> {
     /// The lines are a part of their source.
     InSource(&'a [u8]),
-    /// The lines are a copy, or they are records; this is their place in [`Group::copies`].
+    /// The lines are a copy, or they are records; the number is the index of their position in [`Group::copies`].
     Copied(usize),
 }
 
-/// The place of a stretch that is not in a source in this form.
+/// The position of a stretch whose lines are not a part of a source.
 #[derive(Clone, Debug)]
 enum Copied {
-    /// A range of the group's text.
+    /// The stretch's range in [`Group::text`].
     Text(Range<usize>),
-    /// A range of the group's records.
+    /// The stretch's range in [`Group::records`].
     Records(Range<usize>),
 }
 
@@ -130,7 +132,8 @@ enum Copied {
 const _: () = assert!(size_of::<Dealt<'_>>() <= 32);
 
 impl<'a> Group<'a> {
-    /// Prepares to deal out the lines that `ranges` have in `period`.
+    /// Makes the group with this number, which deals out the lines that `ranges` have in `period`. `wanted` has the
+    /// parts of records that the sink wants, if it takes records.
     #[must_use]
     pub(crate) fn new(
         number: usize,
@@ -155,11 +158,12 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Deals out the lines of the ranges in the window, from its beginning, even if a part was dealt out before.
-    /// Gives up if all groups together have more than the window's limit. `room` is memory for rendered lines.
+    /// Deals out the lines that the ranges have in the window, again from the window's beginning if some of them were
+    /// dealt out before. Gives up if all groups together have dealt out more bytes than the window's limit. `room` is
+    /// memory for rendered lines.
     ///
     /// # Errors
-    /// Ticks go back in a file.
+    /// The ticks go back in a sorted range.
     pub(crate) fn deal(
         &mut self,
         sources: &'a [Source],
@@ -223,7 +227,7 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Finds the first line of each range that is in the period.
+    /// Opens each range at its first line that is in the group's period.
     fn open(&mut self, sources: &'a [Source]) {
         for range in &self.ranges {
             let bytes = match sources[range.source].content() {
@@ -240,7 +244,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Notes that the window's lines are passed on: the next window begins at the end of this one.
+    /// Ends the window, because its lines are passed on: the next window begins at the end of this one.
     pub(crate) fn end_window(&mut self, sources: &[Source]) {
         self.findings.append(mem::take(&mut self.found));
         for range in &mut self.open_ranges {
@@ -251,7 +255,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Returns the findings in all windows.
+    /// Returns the findings in all windows that have ended.
     #[must_use]
     pub(crate) fn findings(self) -> Findings {
         self.findings
@@ -263,7 +267,7 @@ impl<'a> Group<'a> {
         self.ranges.len()
     }
 
-    /// Returns the number of bytes that the window has in bucket `number`.
+    /// Returns the number of bytes that the group has in the window's bucket `number`.
     #[must_use]
     pub(crate) fn bytes_in(&self, number: usize) -> usize {
         let bytes = |dealt: &Dealt<'_>| match self.run(dealt) {
@@ -273,13 +277,14 @@ impl<'a> Group<'a> {
         self.buckets.get(number).into_iter().flatten().map(bytes).sum()
     }
 
-    /// Returns whether the window has lines or records in bucket `number`.
+    /// Returns whether the group has lines or records in the window's bucket `number`.
     #[must_use]
     pub(crate) fn is_in(&self, number: usize) -> bool {
         self.buckets.get(number).is_some_and(|dealt| !dealt.is_empty())
     }
 
-    /// Adds the stretches that the window has in bucket `number` to `all`, in the order of ties.
+    /// Appends the stretches that the group has in the window's bucket `number` to `all`. Those with equal ticks are in
+    /// their final order.
     pub(crate) fn add_bucket<'g>(&'g self, number: usize, all: &mut Vec<Stretch<'g>>) {
         let Some(bucket) = self.buckets.get(number) else { return };
         all.extend(bucket.iter().map(|dealt| {
@@ -301,7 +306,7 @@ impl<'a> Group<'a> {
 }
 
 impl<'a> LineCursor<'a> {
-    /// Leaves out the bytes that the file has lost by truncation.
+    /// Leaves out the bytes that the cursor's file has lost by truncation.
     fn end_where_truncated(&mut self, source: &Source, findings: &mut Findings) {
         let Some(end) = source.truncated_at().filter(|&end| end < self.bytes.len()) else { return };
         self.bytes = &self.bytes[..end];
@@ -318,18 +323,20 @@ struct Dealer<'g, 'a> {
     buckets: &'g mut [Vec<Dealt<'a>>],
     text: &'g mut Vec<u8>,
     copies: &'g mut Vec<Copied>,
-    /// The bytes of the source; lines that are a part of these are not copied.
+    /// The bytes of the range that is being dealt out; lines that are a part of these bytes are not copied. Empty if
+    /// the lines are rendered.
     there: &'a [u8],
-    /// The ticks of the lines that come next.
+    /// The ticks of the lines that the sink gets next.
     ticks: u64,
-    /// The bucket of the lines before, and their range of `there`; `None` if these were copied.
+    /// The bucket that got the previous lines, and their range in `there`. `None` if they were copied, so that the next
+    /// lines cannot extend that range.
     before: Option<(usize, Range<usize>)>,
-    /// The number of bytes dealt out that are not yet added to the sum of all groups.
+    /// The number of bytes dealt out that are not added to the sum of all groups yet.
     bytes: usize,
 }
 
 impl<'a> Dealer<'_, 'a> {
-    /// Deals out the lines before the end of the window.
+    /// Deals out the lines from the cursor's line to the end of the window.
     fn deal(
         &mut self,
         cursor: &mut LineCursor<'_>,
@@ -350,7 +357,7 @@ impl<'a> Dealer<'_, 'a> {
         Ok(())
     }
 
-    /// Deals out all records of a source, from number `start` on.
+    /// Deals out all records of a source: those in `records` from the index `start` on.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a source is a mapping or a box: there are fewer than 2^32; and a length is checked"
@@ -379,7 +386,8 @@ impl<'a> Dealer<'_, 'a> {
         }
     }
 
-    /// Adds the bytes that were dealt out to the sum of all groups; returns whether there is room for more.
+    /// Adds the number of bytes that were dealt out to the sum of all groups. Returns whether the sum is still within
+    /// the window's limit.
     fn add_to_sum(&mut self) -> bool {
         self.window.add(mem::take(&mut self.bytes))
     }

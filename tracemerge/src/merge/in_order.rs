@@ -1,9 +1,9 @@
 //! The merge of a slice in which all texts are [plain](crate::file::line_index): each line becomes one word, the words
 //! are merged two lists at a time, and the last two lists gather the lines. All other slices are left to the
-//! [tree](crate::merge::loser_tree), which finds what is odd about them.
+//! [tree](crate::merge::loser_tree), which takes lines of any form.
 //!
-//! The tree waits at each line for the answer to which range is next, and guesses it wrongly about every third time.
-//! Here nothing depends on that answer but the address of the next word.
+//! In the tree, the processor has to guess at each line which range is next, and guesses wrongly about every third
+//! time. Here, only the address of the next word depends on which range is next.
 
 use std::io;
 
@@ -15,35 +15,35 @@ use crate::output::sink::Sink;
 /// The lines that one sorted range has in a slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartText<'a> {
-    /// The place of the source among all sources.
+    /// The index of the lines' source among all sources.
     pub source: usize,
-    /// The lines, and any bytes after them, which may be copied in vain.
+    /// The bytes of the lines, and the bytes after them in memory, some of which may be copied needlessly.
     pub bytes: &'a [u8],
-    /// The number of bytes of the lines.
+    /// The number of bytes of the lines alone.
     pub length: usize,
 }
 
-/// Memory for the merge of a slice.
+/// Memory that the merges of slices use one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct InOrderRoom {
-    /// The offsets of the lines of each text.
+    /// For each text, the offsets of its lines.
     starts: Vec<Vec<u32>>,
     words: Vec<u64>,
     merged: Vec<u64>,
-    /// The number of slices that are left to the tree unseen, because the slices before were not in order; and the
-    /// number of these that are still to come.
+    /// The number of slices that are left to the tree without being examined, because earlier slices had texts that are
+    /// not plain; and how many of these slices are still to come.
     pause: u32,
     left: u32,
 }
 
-/// The greatest number of slices that are left to the tree unseen.
+/// The greatest number of slices that are left to the tree without being examined.
 const MAX_PAUSE: u32 = 31;
 
-/// Merges the texts if all are plain, and returns whether they are. The first line has the ticks `first` or more. If
-/// they are not, neither `out` nor the findings change.
+/// Merges the texts of a slice if all are plain, and returns whether it has merged them. If it has not, the texts are
+/// left to the tree, and neither `out` nor the findings have changed. All lines have the ticks `first` or more.
 ///
 /// # Errors
-/// The sink takes no more.
+/// The sink cannot take the lines.
 pub(super) fn merge_in_order<S: Sink>(
     parts: &[PartText<'_>],
     first: u64,
@@ -114,7 +114,8 @@ pub(super) fn merge_in_order<S: Sink>(
     Ok(true)
 }
 
-/// Merges each two neighbouring lists of `words` into one list of `merged`. `ends` has the ends of the lists.
+/// Merges each two neighbouring sorted lists of `words` into one list of `merged`. `ends` has the ends of the lists in
+/// `words`, and afterwards the ends of the lists in `merged`.
 fn merge_neighbours(words: &[u64], ends: &mut Vec<usize>, merged: &mut [u64]) {
     let (mut start, mut lists) = (0, 0);
     for at in (0..ends.len()).step_by(2) {
@@ -126,8 +127,8 @@ fn merge_neighbours(words: &[u64], ends: &mut Vec<usize>, merged: &mut [u64]) {
     ends.truncate(lists);
 }
 
-/// Merges two sorted lists into one, from both ends at once: the processor does not wait for one end while it works
-/// on the other. No two words are equal.
+/// Merges two sorted lists of words into one, from both ends at once: the processor does not wait for one end while it
+/// works on the other. No two words are equal.
 fn merge_two(mut one: &[u64], mut other: &[u64], mut merged: &mut [u64]) {
     loop {
         let steps = one.len().min(other.len());

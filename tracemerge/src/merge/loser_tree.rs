@@ -5,7 +5,8 @@
 //! matches between its leaf and the root are played again: `log2 k` comparisons, and no look at any other leaf. A
 //! node holds the key itself, so a match touches no other memory.
 
-/// A key of the merge: ticks, then the rank of the input. Keys of different inputs are never equal.
+/// The key of a line in the merge: its ticks, then the rank of its input. Keys of lines of different inputs are never
+/// equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TreeKey(u128);
 
@@ -13,15 +14,15 @@ impl TreeKey {
     /// The key of an input that has no more lines: it is after every other key.
     pub(crate) const EXHAUSTED: TreeKey = TreeKey(u128::MAX);
 
-    /// Returns the key of a line of input `rank`. No machine has `u64::MAX` inputs, so it is never
-    /// [`Self::EXHAUSTED`].
+    /// Returns the key of a line with these ticks of the input `rank`. No machine has `u64::MAX` inputs, so the key is
+    /// never [`Self::EXHAUSTED`].
     #[inline]
     #[must_use]
     pub(crate) fn new(ticks: u64, rank: usize) -> TreeKey {
         TreeKey(u128::from(ticks) << 64 | rank as u128)
     }
 
-    /// Returns the rank of the input; without meaning in [`Self::EXHAUSTED`].
+    /// Returns the rank of the key's input; without meaning in [`Self::EXHAUSTED`].
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the rank is the low half")]
     fn rank(self) -> usize {
@@ -36,7 +37,8 @@ pub(crate) struct LoserTree {
 }
 
 impl LoserTree {
-    /// Plays all matches. `keys[i]` must be a key of rank `i`, or exhausted.
+    /// Makes a tree, in which all matches are played. `keys[i]` must be the key of the first line of input `i`, or
+    /// [`TreeKey::EXHAUSTED`].
     #[must_use]
     pub(crate) fn new(keys: &[TreeKey]) -> LoserTree {
         let leaves = keys.len();
@@ -53,7 +55,7 @@ impl LoserTree {
         LoserTree { nodes }
     }
 
-    /// Returns the rank of the input with the smallest key; `None` if all are exhausted.
+    /// Returns the rank of the input with the smallest key; `None` if all inputs are exhausted.
     #[inline]
     #[must_use]
     pub(crate) fn winner(&self) -> Option<usize> {
@@ -74,7 +76,8 @@ impl LoserTree {
         best
     }
 
-    /// Replaces the winner's key by the next key of its input, and repeats the comparisons on its path.
+    /// Replaces the winner's key by the key of the next line of its input, and plays the matches between its leaf and
+    /// the root again.
     #[inline]
     pub(crate) fn replace(&mut self, winner: usize, next: TreeKey) {
         let mut key = next;

@@ -12,23 +12,24 @@ use crate::output::sink::{Batch, Sink};
 
 /// The number of bytes from which on a stretch of lines is not copied.
 const LONG: usize = if cfg!(test) { 100 } else { 32 << 10 };
-/// The number of parts that are written with one system call.
+/// The greatest number of parts that are written with one system call.
 const AT_ONCE: usize = if cfg!(test) { 3 } else { 256 };
-/// The number of bytes of memory that are kept for later lines.
+/// The number of bytes of memory that are kept for the lines of later jobs.
 const MAX_KEPT_BYTES: usize = 8 << 20;
-/// The number of bytes that are copied at once if a mapping has lost its file.
+/// The number of bytes that are copied at once after the kernel could not read a mapping because its file was
+/// truncated.
 const STEP: usize = 64 << 10;
 
-/// Merged lines, in order.
+/// The merged lines of one job, in order.
 #[derive(Debug)]
 pub(crate) struct MergedLines<'a> {
     sources: &'a [Source],
     text: Vec<u8>,
-    /// The long stretches, each with its offset in `text`.
+    /// The long stretches in order, each with the offset in `text` before which it stands.
     long: Vec<(usize, Long)>,
 }
 
-/// A long stretch: bytes of a source.
+/// A long stretch of lines: a range of bytes of a source.
 #[derive(Debug)]
 struct Long {
     source: usize,
@@ -42,7 +43,7 @@ impl<'a> MergedLines<'a> {
         MergedLines { sources, text: Vec::new(), long: Vec::new() }
     }
 
-    /// Writes the lines.
+    /// Writes all lines to `out`, in order.
     ///
     /// # Errors
     /// Writing to `out` fails.
@@ -91,7 +92,7 @@ impl Batch for MergedLines<'_> {
     }
 }
 
-/// Writes all `parts`, and empties the list.
+/// Writes all `parts` to `out`, and empties the list.
 fn write_all(parts: &mut Vec<&[u8]>, out: &mut impl Write) -> io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> = parts.drain(..).map(IoSlice::new).collect();
     let mut left = &mut slices[..];
@@ -116,7 +117,8 @@ fn write_all(parts: &mut Vec<&[u8]>, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether the kernel could not read the bytes to be written, because a mapped file was truncated.
+/// Returns whether the kernel could not read the bytes to be written, because the mapped file that contained them was
+/// truncated.
 fn is_lost_page(error: &io::Error) -> bool {
     #[cfg(unix)]
     return error.raw_os_error() == Some(libc::EFAULT);

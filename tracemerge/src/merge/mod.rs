@@ -28,17 +28,17 @@ pub(crate) use self::slices::Slices;
 pub(crate) use self::windows::Windows;
 pub(crate) use self::work::{MergeWork, Room, Turn, forget, run_without_output, unless_truncated};
 
-/// The least number of sorted ranges for which a merge deals out lines to buckets by time.
+/// The least number of sorted ranges for which a merge goes by [windows](Windows), not by [slices](Slices).
 pub(crate) const MIN_WINDOW_RANGES: usize = 48;
 
 /// The reason why a merge stopped early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The output takes no more.
+    /// The output cannot be written.
     Write(io::Error),
     /// Ticks go back inside a sorted range, so the lines that were written are not in order.
     Backward {
-        /// The path of the file.
+        /// The path of the file that has the sorted range.
         path: PathBuf,
     },
 }

@@ -23,27 +23,27 @@ pub(crate) struct Slices<'a> {
     slicer: Option<Slicer<'a>>,
     is_partitioned: bool,
     bytes: usize,
-    /// The slice that was made last, if no thread has taken it yet.
+    /// The slice that was made last; `None` if a thread has taken it.
     next: Option<Slice>,
     number: usize,
-    /// The wanted parts of records, if the sink takes records.
+    /// The parts of records that the sink wants; `None` if it takes lines only.
     wanted: Option<&'a RecordNeeds>,
-    /// The findings by the number of the slice, because slices are not done in order.
+    /// The findings in each slice, by its number, because slices are not finished in order.
     found: BTreeMap<usize, Findings>,
 }
 
-/// A job of a merge by slices: to make the next slice, or to merge one.
+/// A job of a merge by slices: to make the next slice, or to merge a slice.
 #[derive(Debug)]
 pub(crate) enum SliceJob<'a> {
-    /// The job to make the next slice with this slicer; the slice is put after it.
+    /// The job to make the next slice with this slicer, and to put it into the second field.
     Partition(Slicer<'a>, Option<Slice>),
     /// The job to merge a slice.
     Merge {
         /// The number of the slice, from 0.
         number: usize,
-        /// The slice that is merged.
+        /// The slice to be merged.
         slice: Slice,
-        /// The wanted parts of records, if the sink takes records.
+        /// The parts of records that the sink wants; `None` if it takes lines only.
         wanted: Option<&'a RecordNeeds>,
         /// The findings in that slice.
         findings: Findings,
@@ -51,7 +51,8 @@ pub(crate) enum SliceJob<'a> {
 }
 
 impl<'a> Slices<'a> {
-    /// Prepares the merge of `ranges`; the rank of a range is its place among them.
+    /// Prepares the merge of the lines of `ranges` in `period`. The rank of a range is its index in `ranges`. `wanted`
+    /// has the parts of records that the sink wants, if it takes records.
     #[must_use]
     pub(crate) fn new(
         sources: &'a [Source],
@@ -138,7 +139,7 @@ impl<'a> MergeWork<'a> for Slices<'a> {
     }
 }
 
-/// Merges one slice; `room` is memory for rendered lines and decoded records.
+/// Merges one slice. `room` is memory for rendered lines and decoded records.
 fn merge_slice<S: Sink>(
     sources: &[Source],
     slice: &Slice,
@@ -192,8 +193,8 @@ fn merge_slice<S: Sink>(
     merge_by_tree(sources, slice, &ends, wanted.is_some(), room, out, findings)
 }
 
-/// Merges one slice line by line, or record by record. `ends` has the ends of the rendered parts in the text of
-/// `room`.
+/// Merges one slice by the tree: line by line, or record by record. `ends` has the ends of the rendered parts in
+/// `room.text`.
 pub(super) fn merge_by_tree<S: Sink>(
     sources: &[Source],
     slice: &Slice,
@@ -241,7 +242,7 @@ pub(super) fn merge_by_tree<S: Sink>(
     Ok(())
 }
 
-/// The position in a part of a slice.
+/// The position of the merge in a part of a slice.
 enum Cursor<'a> {
     Lines(LineCursor<'a>),
     Records(RecordCursor<'a>),

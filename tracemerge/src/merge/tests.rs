@@ -22,7 +22,7 @@ use trace_format::meta::Meta;
 
 type Merged = (Vec<u8>, Findings);
 
-/// Does `work` by this number of threads, and writes the lines to `out`.
+/// Does `work` by `threads` threads, and writes the merged lines to `out`.
 fn merge_into<'a, W: MergeWork<'a>>(
     threads: usize,
     work: W,
@@ -47,7 +47,7 @@ fn split(sources: &[Source], findings: &mut Findings) -> Vec<SortedRange> {
     ranges
 }
 
-/// Merges by slices and by windows, in one thread and in several, and expects the same result of all.
+/// Merges by slices and by windows, each in one thread and in several, and checks that all results are the same.
 fn merged_in_every_way(
     sources: &[Source],
     ranges: &[SortedRange],
@@ -83,7 +83,7 @@ fn merged_in_every_way(
     expected
 }
 
-/// Merges as the command does: first as if all files were sorted, and then with the breaks known.
+/// Merges as the command does: first as if all files were sorted, and then with their breaks known.
 fn merged(files: &[Vec<u8>]) -> Merged {
     let sources: Vec<Source> = files.iter().map(|bytes| Source::of("f", bytes)).collect();
     let first = merged_in_every_way(&sources, &whole(&sources), TickPeriod::ALL, 3);
@@ -99,7 +99,7 @@ fn merged(files: &[Vec<u8>]) -> Merged {
     (again, breaks)
 }
 
-/// A renderer that has its lines in memory.
+/// A renderer that has its lines, with their ticks, in memory.
 #[derive(Debug)]
 struct Made(Vec<(u64, Vec<u8>)>);
 
@@ -134,8 +134,8 @@ impl LineSource for Made {
     }
 }
 
-/// Returns the key of the line that begins at `at`, parsed exactly as the format is specified, and the offset behind
-/// the line.
+/// Returns the key of the line that begins at the offset `at`, parsed exactly as the format is specified, and the
+/// offset behind the line.
 fn line_by_the_book(bytes: &[u8], at: usize) -> Option<(Key, usize)> {
     let rest = &bytes[at..];
     let end = rest.iter().position(|&byte| byte == b'\n' || byte == 0).unwrap_or(rest.len());
@@ -154,7 +154,7 @@ fn next_by_the_book(bytes: &[u8], at: usize) -> usize {
         .unwrap_or(bytes.len())
 }
 
-/// Returns the content of a file by ticks: its lines, and `# damaged` lines for the rest.
+/// Returns the content of a file in the order of its ticks: its lines, and `# damaged` lines for the other bytes.
 fn contents(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut out = Vec::new();
     let Some((mut key, _)) = Some(next_by_the_book(bytes, 0)).and_then(|at| line_by_the_book(bytes, at))
@@ -375,7 +375,7 @@ proptest! {
     }
 }
 
-/// Makes lines in any order, with all kinds of damage between them.
+/// Makes a file of lines in any order, with all kinds of damage between them.
 fn damaged_file() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         4 => (0..20u64, 0..3u64).prop_map(|(ticks, tid)| line(ticks, tid, "text")),
@@ -427,7 +427,7 @@ fn nothing_outside_the_time_range_is_read() {
     assert_eq!(findings, expected);
 }
 
-/// Makes ticks of all magnitudes from a small number.
+/// Makes ticks of any magnitude from a small number.
 fn spread(ticks: u64, mode: u8) -> u64 {
     match mode {
         0 => ticks,
@@ -495,7 +495,7 @@ fn nine_files() -> Vec<Vec<u8>> {
     (0..9).map(file).collect()
 }
 
-/// Merges by windows or by slices, by several threads.
+/// Merges files by windows or by slices, by `threads` threads.
 fn merged_into(
     out: &mut impl io::Write,
     threads: usize,
@@ -548,7 +548,7 @@ fn threads_end_when_one_of_them_panics() {
     }
 }
 
-/// A sink that keeps each call apart.
+/// A sink that stores the lines of each call separately.
 #[derive(Debug, Default)]
 struct Calls(Vec<(usize, Vec<u8>)>);
 
@@ -559,8 +559,8 @@ impl Sink for Calls {
     }
 }
 
-/// Merges files as one slice by the tree and, if they are in order, by words. Expects the same of both, and returns
-/// whether the files are in order.
+/// Merges files as one slice by the tree and, if they are in order, by words. Checks that both give the same, and
+/// returns whether the files are in order.
 fn words_agree_with_the_tree(files: &[Vec<u8>]) -> bool {
     let files = files.iter().filter(|bytes| !bytes.is_empty()).collect_vec();
     let sources = files.iter().map(|bytes| Source::of("f", bytes)).collect_vec();

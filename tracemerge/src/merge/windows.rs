@@ -1,14 +1,13 @@
 //! The merge of many sorted ranges: their lines are dealt out to buckets by time, and each bucket is sorted alone.
 //!
-//! If each line is of another file than the line before, a tree waits for memory at every turn, because this line
-//! decides which line is looked at next. Here instead, each range is read on sequentially for a *window* of time,
-//! which caches are made for, and the places of a bucket's lines are known long before the lines are copied. So this
-//! is a bucket sort: it is as fast as a bucket sort if ticks come somewhat evenly, and its result is right in any
-//! case.
+//! If neighbouring lines of the result are of different files, a tree waits for memory at every line, because this line
+//! decides which line is looked at next. Here instead, each range is read sequentially for a *window* of time, as
+//! caches expect, and the addresses of a bucket's lines are known long before the lines are copied. So this is a bucket
+//! sort: it is as fast as a bucket sort if ticks come somewhat evenly, and its result is right in any case.
 //!
 //! First all ranges are dealt out, in groups of neighbours. Then the buckets are passed on, each for all groups
-//! together. Both are jobs that threads share. The ticks of the next window are guessed from the window before. A
-//! window that has too many bytes is begun anew, shorter.
+//! together. Both are jobs that threads share. The length of the next window in ticks is estimated from the previous
+//! window. A window that turns out to have too many bytes is begun anew and shorter.
 
 use std::mem;
 use std::ops::Range;
@@ -25,87 +24,89 @@ use crate::merge::group::Group;
 use crate::merge::work::{MergeWork, Room, Turn};
 use crate::output::sink::Sink;
 
-/// The least wanted number of bytes of the first window: fewer than in later ones, so that a reader of the output
-/// waits for less.
+/// The least wanted number of bytes of the first window. It is less than in later windows, so that a reader of the
+/// output gets the first lines sooner.
 const FIRST: usize = if cfg!(test) { 64 } else { 1 << 20 };
-/// The wanted number of bytes of the first window for each range, which make up for the cost of visiting the range.
+/// The wanted number of bytes of the first window for each range; reading so many bytes makes up for the cost of
+/// visiting the range.
 const PER_RANGE: usize = if cfg!(test) { 1 } else { 1 << 10 };
-/// The wanted number of bytes of later windows. Even each of thousands of files has some lines in such a window,
-/// which make up for the cost of visiting the file.
+/// The wanted number of bytes of later windows. Even each of thousands of files has some lines in such a window, so
+/// that reading them makes up for the cost of visiting the file.
 const USUAL: usize = if cfg!(test) { 512 } else { 64 << 20 };
-/// The wanted number of bytes in a bucket if ticks come evenly. Buckets are few enough that a core's cache has room
-/// for the end of each, where lines are added.
+/// The wanted number of bytes in a bucket if ticks come evenly. So there are few enough buckets that a core's cache has
+/// room for the end of each bucket, where lines are added.
 const BUCKET: usize = if cfg!(test) { 64 } else { 256 << 10 };
-/// The number of bytes within which neighbouring lines of a file are kept together, if no other lines are expected
-/// between them: about two lines. If lines of different files alternate, that is rare; if a file has many lines at
-/// once, fewer stretches are to be sorted.
+/// Neighbouring lines of a file go into one stretch if all files together are expected to have at most this number of
+/// bytes, about two lines, between them. If lines of different files alternate, that is rare; if a file has many lines
+/// at once, fewer stretches have to be sorted.
 const GAP: usize = if cfg!(test) { 40 } else { 256 };
 /// The number of buckets that one job passes on.
 const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };
 
-/// The windows of a merge, one after the other.
+/// The merge of many sorted ranges, in one window after another.
 #[derive(Debug)]
 pub(crate) struct Windows<'a> {
     period: TickPeriod,
     window: Window,
-    /// The wanted number of bytes of the next window.
+    /// The number of bytes that the next window is to have.
     wanted: usize,
     /// The greatest number of ticks of the next window.
     step: u64,
     /// The number of bytes of all ranges.
     bytes: usize,
     sources: &'a [Source],
-    /// The renderers of the ranges that are not text.
+    /// The renderers of the ranges whose sources are not text.
     rendered: Vec<&'a dyn LineSource>,
     stage: Stage<'a>,
 }
 
-/// The work that is being done for a window.
+/// The stage of the work for the current window.
 #[derive(Debug)]
 enum Stage<'a> {
-    /// The window is dealt out: `waiting` are the groups that no thread has taken yet, in reverse order; `away` is
-    /// the number of groups that threads have; `dealt` are the groups that are done.
+    /// The window is dealt out: `waiting` has the groups that no thread has taken yet, in reverse order, `away` is the
+    /// number of groups that threads are dealing out, and `dealt` has the groups that are dealt out.
     Dealing { waiting: Vec<Group<'a>>, away: usize, dealt: Vec<Group<'a>> },
-    /// The window is passed on: `next` is the next bucket, and `away` the number of jobs that threads have.
+    /// The window is passed on: `next` is the next bucket that no job has yet, and `away` the number of jobs that
+    /// threads are doing.
     Passing { groups: Arc<Vec<Group<'a>>>, next: usize, away: usize },
-    /// There are no more windows.
+    /// All windows are passed on.
     Done(Vec<Group<'a>>),
 }
 
-/// A window of time.
+/// A window of time, whose lines are dealt out to buckets.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     /// The first ticks of the window.
     pub since: u64,
-    /// The first ticks after the window; `None` if it has no end.
+    /// The first ticks after the window; `None` if the window has no end.
     pub until: Option<u64>,
-    /// The ticks of the first line in the window, or fewer.
+    /// The ticks of the first line in the window, or fewer. The buckets begin there.
     first: u64,
     /// The number of buckets.
     pub buckets: usize,
-    /// The number of buckets in a tick, times two to the power of 64.
+    /// The number of buckets per tick, times two to the power of 64.
     scale: u64,
-    /// The largest difference of ticks at which neighbouring lines are moved as one stretch.
+    /// The greatest difference of ticks between neighbouring lines of a file that go into one stretch.
     pub gap: u64,
-    /// The largest number of bytes that all groups together may deal out.
+    /// The greatest number of bytes that all groups together may deal out in this window.
     pub limit: usize,
-    /// The number of bytes that all groups have dealt out.
+    /// The number of bytes that all groups together have dealt out so far.
     bytes: Arc<AtomicUsize>,
 }
 
-/// A job of a merge by windows: to deal out the lines of a group, or to sort and pass on those of some buckets.
+/// A job of a merge by windows: to deal out the lines of a group, or to sort and pass on the lines of some buckets.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are a few for each window")]
 pub(crate) enum WindowJob<'a> {
-    /// The job to deal out a group.
+    /// The job to deal out the lines that a group has in the window.
     Deal(Window, Group<'a>),
-    /// The job to pass on a range of buckets.
+    /// The job to sort and pass on a range of buckets, each for all groups.
     Pass(Arc<Vec<Group<'a>>>, Range<usize>),
 }
 
 impl<'a> Windows<'a> {
-    /// Prepares the merge of `ranges` by `threads` threads; the rank of a range is its place among them. If `records`
-    /// are wanted, sources that are not text pass on records.
+    /// Prepares the merge of the lines of `ranges` in `period` by `threads` threads. The rank of a range is its index
+    /// in `ranges`. If `records` are wanted, sources that are not text pass on records.
     #[must_use]
     pub(crate) fn new(
         sources: &'a [Source],
@@ -142,7 +143,8 @@ impl<'a> Windows<'a> {
         }
     }
 
-    /// Continues after all groups are dealt out.
+    /// Chooses the next stage after all groups are dealt out: the window is passed on, or begun anew and shorter if it
+    /// has too many bytes.
     fn finish_dealing(&mut self, groups: Vec<Group<'a>>) {
         let bytes = self.window.bytes.load(Ordering::Relaxed);
         self.stage = if bytes > self.window.limit {
@@ -158,8 +160,9 @@ impl<'a> Windows<'a> {
         };
     }
 
-    /// Returns the ticks that the next window would take if lines continued at this rate, at most eight times the
-    /// ticks of this window. Buckets without lines, as between two bursts, do not count.
+    /// Returns the ticks that the next window would take for the wanted bytes if lines continued at the rate of this
+    /// window, at most eight times the ticks of this window. Buckets without lines, as between two bursts, do not
+    /// count.
     fn next_step(&self, groups: &[Group<'a>], bytes: usize) -> u64 {
         let most = self.window.ticks().saturating_mul(8);
         if bytes == 0 {
@@ -172,8 +175,8 @@ impl<'a> Windows<'a> {
         step.unwrap_or(u64::MAX).clamp(1, most)
     }
 
-    /// Estimates the ticks that have the wanted bytes, from the lines that were dealt out of a window with too many
-    /// bytes.
+    /// Estimates the ticks in which there are the wanted bytes, from the lines that were dealt out of this window,
+    /// which has too many bytes.
     fn ticks_that_fit(&self, groups: &[Group<'a>]) -> u64 {
         let ranges: usize = groups.iter().map(Group::ranges).sum();
         let dealt: usize = groups.iter().map(|group| group.ranges_dealt).sum();
@@ -189,7 +192,7 @@ impl<'a> Windows<'a> {
         ticks.saturating_mul(buckets.max(1)).clamp(1, (self.window.ticks() / 2).max(1))
     }
 
-    /// Continues after all buckets are passed on.
+    /// Chooses the next stage after all buckets are passed on: the next window is begun, or all is done.
     fn finish_passing(&mut self, mut groups: Vec<Group<'a>>) {
         groups.iter_mut().for_each(|group| group.end_window(self.sources));
         let next = groups.iter().filter_map(|group| group.next).min();
@@ -205,7 +208,7 @@ impl<'a> Windows<'a> {
         };
     }
 
-    /// Begins a window that has its first line at `first` or later.
+    /// Begins a window at `since`, in which the first line is at `first` or later.
     fn begin(&mut self, since: u64, first: u64, groups: Vec<Group<'a>>) -> Stage<'a> {
         loop {
             let until = first.checked_add(self.step);
@@ -218,7 +221,7 @@ impl<'a> Windows<'a> {
         }
     }
 
-    /// Returns the approximate number of bytes of the window that are to be rendered. After rendering, it would be
+    /// Returns the approximate number of bytes that have to be rendered for the window. After rendering, it would be
     /// too late to find that they are too many.
     fn bytes_to_render(&self) -> usize {
         let Window { since, until, .. } = self.window;
@@ -343,17 +346,17 @@ impl Window {
         window
     }
 
-    /// Returns the number of ticks from the first line on.
+    /// Returns the number of ticks from the window's first line to its end.
     fn ticks(&self) -> u64 {
         self.until.unwrap_or(u64::MAX).saturating_sub(self.first)
     }
 
-    /// Returns the approximate number of ticks that belong to a bucket.
+    /// Returns the approximate number of ticks that one bucket covers.
     fn ticks_of_bucket(&self) -> u64 {
         (self.ticks() / self.buckets as u64).max(1)
     }
 
-    /// Returns the bucket of `ticks`, which must be in the window.
+    /// Returns the index of the bucket for a line with these `ticks`, which must be in the window.
     #[inline]
     #[must_use]
     pub(crate) fn bucket_of(&self, ticks: u64) -> usize {
@@ -361,7 +364,7 @@ impl Window {
         usize::try_from(place as u64).unwrap_or(usize::MAX).min(self.buckets - 1)
     }
 
-    /// Adds the number of bytes that were dealt out; returns whether there is room for more.
+    /// Adds `bytes` to the number of bytes dealt out. Returns whether that number is still within the window's limit.
     #[must_use]
     pub(crate) fn add(&self, bytes: usize) -> bool {
         self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= self.limit

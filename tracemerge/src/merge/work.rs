@@ -1,4 +1,4 @@
-//! The interface through which threads share the work of a merge: jobs, which threads take one after the other.
+//! The interface of a merge's work, which consists of jobs: threads share the work by taking one job after another.
 //!
 //! One thread at a time decides which job is next; the jobs do the work that takes long. [`crate::merge::workers`]
 //! has the threads.
@@ -17,15 +17,15 @@ pub(crate) trait MergeWork<'a>: Send {
     /// A part of the work, which one thread does.
     type Job: Send;
 
-    /// Returns the number of bytes to merge, roughly.
+    /// Returns the approximate number of bytes to merge.
     fn bytes(&self) -> usize;
 
-    /// Returns the next turn of the thread that calls this.
+    /// Returns what the calling thread has to do next.
     fn next(&mut self) -> Turn<Self::Job>;
 
-    /// Does a job, and passes on its lines to `out`. Until the job is noted as [done](Self::done), it can be done
-    /// again with the same effect, as happens if a file was truncated meanwhile; then the caller discards the lines
-    /// of the run before.
+    /// Does a job, and passes on its lines to `out`. Until the job is noted as [done](Self::done), it can be done again
+    /// with the same effect, as happens if a file was truncated meanwhile; the caller then discards the lines of the
+    /// first attempt.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -40,16 +40,16 @@ pub(crate) trait MergeWork<'a>: Send {
     /// written.
     fn done(&mut self, job: Self::Job) -> Vec<SlicePart>;
 
-    /// Returns the findings, after the last job.
+    /// Returns the findings of the whole merge, after the last job.
     fn findings(self) -> Findings;
 }
 
-/// The next step of a thread.
+/// What a thread has to do next.
 #[derive(Debug)]
 pub(crate) enum Turn<J> {
-    /// A job that passes on no lines.
+    /// The thread does this job, which passes on no lines.
     WithoutOutput(J),
-    /// A job whose lines come after those of all jobs that were handed out before.
+    /// The thread does this job, whose lines come after the lines of all jobs that were handed out before.
     Lines(J),
     /// The thread has to wait until another job is done.
     Wait,
@@ -57,20 +57,20 @@ pub(crate) enum Turn<J> {
     End,
 }
 
-/// Memory that jobs need, kept from one job to the next.
+/// Memory of one thread for its jobs, kept from one job to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     /// Memory for rendered lines.
     pub text: Vec<u8>,
-    /// Memory for the sorted places of lines.
+    /// Memory for the words by which a bucket's stretches are sorted.
     pub order: Vec<u64>,
     /// Memory for decoded records.
     pub records: Vec<Records>,
-    /// Memory for the words of lines.
+    /// Memory for the merge of a slice in which each line is one word.
     pub in_order: InOrderRoom,
 }
 
-/// Does a job that passes on no lines.
+/// Does a job that passes on no lines, and returns it.
 ///
 /// # Errors
 /// See [`Stop`].
@@ -83,7 +83,7 @@ pub(crate) fn run_without_output<'a, W: MergeWork<'a>>(
     Ok(job)
 }
 
-/// Calls `run` repeatedly until no file was truncated meanwhile. After a truncation, `run` may have read zeros in
+/// Calls `run` repeatedly until no file was truncated during a call. After a truncation, `run` may have read zeros in
 /// place of lines.
 ///
 /// # Errors
@@ -98,7 +98,7 @@ pub(crate) fn unless_truncated(mut run: impl FnMut() -> Result<(), Stop>) -> Res
     }
 }
 
-/// Marks these `parts` of `sources` as read for the last time.
+/// Marks these `parts` of `sources` as read for the last time, so that their memory may be given back.
 pub(crate) fn forget(sources: &[Source], parts: &[SlicePart]) {
     for part in parts {
         if let PartLines::Text(range) = &part.lines {

@@ -1,5 +1,5 @@
-//! The merge by several threads: each takes a job and merges its lines into memory; the calling thread also
-//! writes finished lines, in order.
+//! The merge by several threads: each thread takes jobs and merges their lines into memory; the calling thread also
+//! writes merged lines, in order.
 //!
 //! One thread writes everything, from the first byte to the last. Operating systems let only one thread write to a
 //! file at a time, wherever in the file, so several writers would gain nothing. With one writer a pipe is no
@@ -23,19 +23,18 @@ use crate::merge::{
 };
 use crate::output::sink::Batch;
 
-/// The number of bytes below which starting threads takes longer than merging.
+/// The number of bytes below which merging takes less time than starting threads.
 const MIN_PARALLEL_BYTES: usize = 4 << 20;
-/// The number of threads above which further threads would only wait for the writer.
+/// The number of threads beyond which further threads would only wait for the writing thread.
 const MAX_THREADS: usize = 8;
-/// The number of jobs whose lines may wait to be written, beyond one for each thread.
+/// The number of jobs, beyond one for each thread, whose lines may wait to be written.
 const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
-/// The number of these jobs if they have records, because such jobs are larger.
+/// The same number for jobs with records, because such jobs are larger.
 const AHEAD_OF_RECORDS: usize = 2;
 
-/// Merges the lines of `ranges` in `period`, by several threads if that is worth it. `make` makes batches: each job's
-/// lines go into a batch that is made in the thread that merges them. `write` gets the batches in order, in the
-/// calling thread. If records are `wanted`, the batches get the records of sources that are not text in place of
-/// their lines.
+/// Merges the lines of `ranges` in `period`, by several threads if that is worth it. `make` makes empty batches: it is
+/// called in the thread that merges a job's lines into the batch. `write` gets the batches in order, in the calling
+/// thread. If records are `wanted`, the batches get the records of sources that are not text in place of their lines.
 ///
 /// # Errors
 /// See [`Stop`]. After an error, the written lines and the findings have no meaning.
@@ -63,7 +62,7 @@ pub(crate) fn merge_by_all<B: Batch>(
 }
 
 /// Does all `work` by `threads` threads, and returns the findings. The lines of up to `threads + ahead` jobs may be
-/// in merging or wait to be written.
+/// merged or wait to be written at a time.
 ///
 /// # Errors
 /// See [`Stop`].
@@ -90,27 +89,27 @@ pub(crate) fn merge_by<'a, B: Batch, J: MergeWork<'a>>(
     job_queue.stop.map_or_else(|| Ok(job_queue.work.findings()), Err)
 }
 
-/// The state that the threads share.
+/// The state of a merge that its threads share.
 struct SharedState<'a, 'm, J, B, M> {
     sources: &'a [Source],
-    /// The number of jobs whose lines may be merged or wait to be written at a time.
+    /// The greatest number of jobs whose lines may be merged or wait to be written at a time.
     limit: usize,
-    /// The maker of empty batches.
+    /// The function that makes empty batches.
     make: &'m M,
     job_queue: Mutex<JobQueue<J, B>>,
     changed: Condvar,
 }
 
-/// The jobs, in the order of their lines.
+/// The work, and the lines of its jobs that are not written yet.
 struct JobQueue<J, B> {
     work: J,
-    /// The lines that are not written yet, in order; `None` while they are being merged.
+    /// The lines of the jobs that are not written yet, in order; `None` for a job whose lines are still being merged.
     queue: VecDeque<Option<MergedJob<B>>>,
-    /// The number of batches that were taken from the queue.
+    /// The number of batches that the writing thread has taken from the queue so far.
     taken: usize,
-    /// Batches that were written, to be used again.
+    /// Batches that were written and can be used again.
     spare: Vec<B>,
-    /// The reason to stop: once this is set, all threads end.
+    /// The reason for which the merge stops early: once this is set, all threads end.
     stop: Option<Stop>,
 }
 
@@ -120,7 +119,7 @@ type MergedJob<B> = (B, Vec<SlicePart>);
 type JobQueueGuard<'p, J, B> = MutexGuard<'p, JobQueue<J, B>>;
 
 impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J, B, M> {
-    /// Ends all threads; a reason that was set before stays.
+    /// Makes all threads end because of `stop`, unless another reason was set before.
     fn stop(&self, stop: Stop) -> JobQueueGuard<'_, J, B> {
         let mut job_queue = self.job_queue.lock();
         job_queue.stop.get_or_insert(stop);
@@ -128,7 +127,8 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
         job_queue
     }
 
-    /// Does jobs until no job is left. In between, the thread that has the output writes the lines that are ready.
+    /// Does jobs until no job is left. In between, the thread that has the output `out` writes the lines that are
+    /// ready.
     fn work<W: FnMut(&B) -> io::Result<()>>(&self, mut out: Option<&mut W>) {
         let _alarm = Alarm(self);
         let mut room = Room::default();
@@ -154,7 +154,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
         }
     }
 
-    /// Writes all lines that are ready at the front of the queue.
+    /// Writes all lines that are ready at the front of the queue, if this thread has the output `out`.
     fn write_ready<'p, W: FnMut(&B) -> io::Result<()>>(
         &'p self,
         mut job_queue: JobQueueGuard<'p, J, B>,
@@ -187,7 +187,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
         }
     }
 
-    /// Does a job whose lines come after all lines in the queue.
+    /// Does a job whose lines come after all lines in the queue, and puts its lines into the queue.
     fn merge<'p>(
         &'p self,
         mut job_queue: JobQueueGuard<'p, J, B>,
@@ -216,7 +216,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
 }
 
 impl<J, B> JobQueue<J, B> {
-    /// Takes the front of the queue, if it is ready.
+    /// Takes the lines at the front of the queue, if they are merged.
     fn pop_ready(&mut self) -> Option<MergedJob<B>> {
         self.queue.front()?.as_ref()?;
         self.taken += 1;
@@ -224,7 +224,7 @@ impl<J, B> JobQueue<J, B> {
     }
 }
 
-/// A guard that ends all threads if its thread panics, so that no thread waits for it.
+/// A guard that makes all threads end if its thread panics, so that no thread waits for that thread.
 struct Alarm<'p, 'a, 'm, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync>(&'p SharedState<'a, 'm, J, B, M>);
 
 impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> Drop for Alarm<'_, 'a, '_, J, B, M> {

@@ -1,5 +1,4 @@
-//! Output that can be thrown away until it is finished: in memory, in a pager, or in a file that has no name
-//! yet.
+//! Output that can be thrown away until it is finished: in memory, in a pager, or in a file that has no name yet.
 
 use std::io::{self, Write};
 
@@ -8,24 +7,24 @@ use crate::output::target::{Output, Target};
 use crate::ui::console::Content;
 use crate::ui::error::Error;
 
-/// Output that is being written.
+/// Output that is being written and can still be thrown away.
 pub(crate) enum Draft<'t> {
-    /// Bytes that are small enough to be kept until all of them are known to be right.
+    /// A small output, which is kept in memory until all of it is known to be right.
     Memory {
-        /// The bytes so far.
+        /// The bytes that were written so far.
         bytes: Vec<u8>,
         /// The target to which the bytes will go.
         target: &'t Target,
-        /// The sort of the bytes.
+        /// The sort of the output's content.
         content: Content,
         /// Whether a pager will show the bytes.
         paged: bool,
     },
-    /// The input of a pager.
+    /// A running pager, which shows the output.
     Pager(Pager),
-    /// The output that the target has begun.
+    /// Output that the target has begun, in a file, a directory, a pipe or a terminal.
     Target {
-        /// The output itself.
+        /// The output that was begun.
         output: Output,
         /// The target that will finish the output.
         target: &'t Target,
@@ -33,7 +32,8 @@ pub(crate) enum Draft<'t> {
 }
 
 impl<'t> Draft<'t> {
-    /// Begins output of this sort for `target`; it goes through a pager if it is to be `paged` and there is a pager.
+    /// Begins output with `content` of this sort for `target`. It goes through a pager if it is to be `paged` and a
+    /// pager can be started.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -44,7 +44,7 @@ impl<'t> Draft<'t> {
         }
     }
 
-    /// Returns the writer that takes the bytes of the output.
+    /// Returns the writer to which the bytes of the output are written.
     pub(crate) fn writer(&mut self) -> &mut dyn Write {
         match self {
             Draft::Memory { bytes, .. } => bytes,
@@ -53,7 +53,8 @@ impl<'t> Draft<'t> {
         }
     }
 
-    /// Finishes the output. A file gets its name only now; a pager is waited for.
+    /// Finishes the output. A file gets its name only now. If a pager shows the output, waits until the user has quit
+    /// it.
     ///
     /// # Errors
     /// The outer error says that the output cannot be begun, the inner one that it cannot be written.
@@ -74,7 +75,7 @@ impl<'t> Draft<'t> {
         })
     }
 
-    /// Throws away the output, except for the part that was already read.
+    /// Throws away the output, except for the part that a reader or a pager has already got.
     pub(crate) fn abandon(self) {
         match self {
             Draft::Memory { .. } => {}

@@ -1,8 +1,8 @@
 //! An output that is a directory: the stream of an export is split into the files of the directory.
 //!
-//! An export appends *parts* to its stream, each with the name of its file, and a [`Folder`] appends each part to
-//! that file. The directory has a temporary name until it is whole. A mark in it lists its files, so that a directory
-//! is replaced only if tracemerge wrote all files in it.
+//! An export writes a stream of *parts*, each with the name of a file, and a [`Folder`] appends each part to that file.
+//! The directory has a temporary name until it is whole. A file in it, the *mark*, lists its files, so that an existing
+//! directory is replaced only if tracemerge wrote all files in it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
@@ -12,17 +12,18 @@ use std::io::{self, Read, Write};
 use crate::os::directory::{Directory, Kind};
 use crate::output::place::Temporary;
 
-/// The name of the mark. Readers of the directory skip the mark, because its name begins with a dot.
+/// The name of the mark, the file that lists the files of a directory. Readers of the directory skip the mark, because
+/// its name begins with a dot.
 pub(crate) const MARK: &str = ".tracemerge";
 /// The first line of a mark.
 const HEAD: &str =
     "tracemerge has written this directory, and replaces it while there are no other files than:";
-/// The greatest number of files that are open at once.
+/// The greatest number of files of a folder that are open at once.
 const OPEN: usize = 128;
-/// The number of bytes before the name of a part: the length of the name, and the length of the part's bytes.
+/// The number of bytes before the name of a part: they have the length of the name, and the length of the part's bytes.
 const LENGTHS: usize = 6;
 
-/// Appends a part to a stream: `bytes` that are to stand at the end of the file `name`, fewer than 4 GiB.
+/// Appends a part to a stream: `bytes`, fewer than 4 GiB, which are to be appended to the file `name`.
 pub(crate) fn put_part(name: &str, bytes: &[u8], stream: &mut Vec<u8>) {
     let length = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
     stream.extend_from_slice(&length(name.len())[..2]);
@@ -31,7 +32,8 @@ pub(crate) fn put_part(name: &str, bytes: &[u8], stream: &mut Vec<u8>) {
     stream.extend_from_slice(bytes);
 }
 
-/// Takes the first part off a stream; returns the name and the bytes, if the stream has the whole part.
+/// Takes the first part off a stream. Returns its file's name and its bytes; `None` if the stream does not have the
+/// whole part.
 fn take_part<'a>(stream: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (name, rest) = stream.split_first_chunk::<2>()?;
     let (bytes, rest) = rest.split_first_chunk::<{ LENGTHS - 2 }>()?;
@@ -41,17 +43,19 @@ fn take_part<'a>(stream: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     Some((name, bytes))
 }
 
-/// A directory that is being written, under a temporary name. It is deleted when it is dropped unfinished.
+/// A directory that is being written, under a temporary name. If it is dropped before it is finished, the directory is
+/// deleted.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// The mark, on which this process holds a lock.
+    /// The file of the mark, on which this process holds a lock.
     mark: File,
     open: HashMap<String, File>,
     names: BTreeSet<String>,
-    /// The beginning of a part whose end was not written yet.
+    /// The beginning of a part whose other bytes were not written yet.
     pending: Vec<u8>,
     directory: Directory,
-    /// The temporary name. It is dropped last, because not every system deletes a directory in which files are open.
+    /// The directory's temporary name. It is dropped last, because not every system deletes a directory in which files
+    /// are open.
     temporary: Temporary,
 }
 
@@ -95,7 +99,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Appends each whole part of `stream` to its file; returns the rest of the stream.
+    /// Appends each whole part of `stream` to its file. Returns the rest of the stream, the beginning of a part.
     fn append_parts<'a>(&mut self, mut stream: &'a [u8]) -> io::Result<&'a [u8]> {
         while let Some((name, part)) = take_part(&mut stream) {
             self.append(name, part)?;
@@ -103,7 +107,8 @@ impl Folder {
         Ok(stream)
     }
 
-    /// Closes all files; returns the directory, which the caller renames, and its mark.
+    /// Writes the mark and closes all files. Returns the temporary name of the directory, which the caller renames, and
+    /// the mark.
     ///
     /// # Errors
     /// The mark cannot be written, or the stream ends inside a part.
@@ -122,7 +127,8 @@ impl Folder {
 
 #[cfg(feature = "parquet")]
 impl Folder {
-    /// Closes all files; returns their names, the directory, its mark, and its temporary name.
+    /// Closes all files, and writes no mark. Returns the names of the files, the directory, the file of its mark, and
+    /// its temporary name.
     ///
     /// # Errors
     /// The stream ends inside a part.
@@ -160,7 +166,8 @@ impl Write for Folder {
 /// The greatest length of a mark that is read, in bytes.
 const LONGEST_MARK: u64 = 1 << 24;
 
-/// Returns whether a [`Folder`] that was finished has written all files in the directory.
+/// Returns whether `directory` has a whole mark and no other files than those that the mark lists, so that a [`Folder`]
+/// that was finished has written all of them.
 #[must_use]
 pub(crate) fn is_whole_and_unchanged(directory: &Directory) -> bool {
     let read = || {

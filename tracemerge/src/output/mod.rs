@@ -1,4 +1,4 @@
-//! The places where merged lines go: a file, a pipe, a pager; and the progress on the way there.
+//! The destinations of merged lines: a file, a directory, a pipe or a pager; and the progress on the way there.
 
 pub(crate) mod draft;
 pub(crate) mod folder;

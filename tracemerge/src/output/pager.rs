@@ -22,8 +22,8 @@ pub(crate) struct Pager {
 }
 
 impl Pager {
-    /// Starts the pager for output of this sort. Returns `None` if the user wants no pager, or if no pager can be
-    /// started.
+    /// Starts the pager for output with `content` of this sort. Returns `None` if the user wants no pager, or if no
+    /// pager can be started.
     #[must_use]
     pub(crate) fn start(content: Content) -> Option<Pager> {
         let mut command = command()?;
@@ -37,7 +37,7 @@ impl Pager {
         Some(Pager { child, input })
     }
 
-    /// Writes the rest of the output, and waits until the user has read enough.
+    /// Writes the rest of the output, and waits until the user has quit the pager.
     ///
     /// # Errors
     /// The pager has not taken all bytes; the user may have quit it earlier.
@@ -48,7 +48,7 @@ impl Pager {
         written
     }
 
-    /// Throws away the bytes that are not written yet, and waits until the user has read enough.
+    /// Throws away the bytes that are not written yet, and waits until the user has quit the pager.
     pub(crate) fn abandon(self) {
         let Pager { mut child, input } = self;
         input.abandon();
@@ -70,8 +70,8 @@ impl Write for Pager {
     }
 }
 
-/// Returns the command of the user's pager; `None` if the user wants none. A shell runs `$PAGER`, because it may have
-/// options, or even be a pipe.
+/// Returns the command that starts the user's pager; `None` if the user wants none. A shell runs `$PAGER`, because it
+/// may have options, or even be a pipe.
 fn command() -> Option<Command> {
     let Some(pager) = pager() else { return Some(Command::new("less")) };
     if pager.is_empty() || pager == "cat" {

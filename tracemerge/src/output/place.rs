@@ -1,9 +1,9 @@
 //! The place of an output: a name in an open directory.
 //!
-//! This module makes all outputs. Until an output is whole, it has no name, or a hidden name that cannot be
-//! predicted; then it is renamed within the directory that was opened at the beginning. An entry with a name that the
-//! user has not chosen is neither followed nor replaced, unless it is a file of this user, or a directory that an
-//! earlier output made.
+//! This module makes all outputs. Until an output is whole, it has no name, or a hidden name that cannot be predicted;
+//! then it gets its final name within the directory that was opened at the beginning. If the user has not
+//! chosen the output's name, an existing entry with that name is neither followed nor replaced, unless it is a file of
+//! this user, or a directory that an earlier output made.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,22 +18,23 @@ use crate::os::sys::{FileId, effective_user, hold_lock, is_locked, open_with_ret
 use crate::os::unfinished::{Unfinished, unfinished};
 use crate::output::folder::{Folder, MARK, is_whole_and_unchanged};
 
-/// The beginning of the name of an output that is not finished, or that has not yet replaced an older one.
+/// The beginning of the temporary name of an output that is not finished, or of an older output that is being replaced.
 const UNFINISHED_PREFIX: &str = ".tracemerge-";
-/// The beginning of the name of a directory with files that are not in their [set](crate::output::set) yet. It is not
-/// deleted like other outputs that are not finished: its journal may have to be completed.
+/// The beginning of the temporary name of a staging directory, which has files that are not in their
+/// [set](crate::output::set) yet. Such a directory is not deleted like other unfinished outputs: its journal may have
+/// to be completed.
 #[cfg(feature = "parquet")]
 pub(crate) const STAGING_PREFIX: &str = ".tracemerge-set-";
-/// The number of characters after that beginning.
+/// The number of random characters after the beginning of a temporary name.
 const RANDOM: usize = 6;
-/// The offset of the byte of an unfinished file on which its writer holds a lock. If the byte is not locked, the
-/// writer is dead.
+/// The offset of the byte in an unfinished file on which the writing process holds a lock. If the byte is not locked,
+/// that process is dead.
 const WRITER_BYTE: u32 = 0;
-/// The time without a write after which an unfinished file counts as left behind by a kill. Only systems without
-/// locks use it.
+/// The time without a write after which an unfinished file counts as left behind by a killed process. Only systems
+/// without locks use it.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A name in an open directory.
+/// The place of an output: a name in an open directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     directory: Arc<Directory>,
@@ -42,12 +43,12 @@ pub(crate) struct Place {
     is_chosen: bool,
 }
 
-/// A file or a directory under a temporary name. It is deleted when it is dropped.
+/// A file or a directory that has a temporary name. If this is dropped, the file or directory is deleted.
 #[derive(Debug)]
 pub(crate) struct Temporary(Option<Unfinished>);
 
 impl Temporary {
-    /// Keeps the file or directory.
+    /// Makes this no longer delete the file or directory.
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }
@@ -58,7 +59,7 @@ impl Temporary {
         *unfinished() = None;
     }
 
-    /// Returns the temporary name.
+    /// Returns the temporary name; `None` if there is none.
     #[cfg(feature = "parquet")]
     #[must_use]
     pub(crate) fn name(&self) -> Option<OsString> {
@@ -73,12 +74,13 @@ impl Drop for Temporary {
     }
 }
 
-/// A file that is being written in its place.
+/// A file that is being written and does not have its final name yet.
 #[derive(Debug)]
 pub(crate) enum NewFile {
-    /// A file without a name.
+    /// A file that has no name.
     Unnamed(File),
-    /// A file under a temporary name. The file is dropped first, because not every system deletes an open file.
+    /// A file that has a temporary name. The file is dropped before the name, because not every system deletes an open
+    /// file.
     Named(File, Temporary),
 }
 
@@ -92,10 +94,12 @@ impl NewFile {
 }
 
 impl Place {
-    /// Opens the directory of `path`; `is_chosen` states whether the user has named the path itself.
+    /// Opens the directory of `path`, and returns the place of that path. `is_chosen` states whether the user has named
+    /// the path itself.
     ///
     /// # Errors
-    /// There is no such directory, or the path has no name.
+    /// There is no such directory, the path does not end in a name, or Windows reserves a name that the user has not
+    /// chosen.
     pub(crate) fn open(path: &Path, is_chosen: bool) -> io::Result<Place> {
         let names_no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it does not name a file");
         let name = path.file_name().ok_or_else(names_no_file)?.to_owned();
@@ -106,7 +110,7 @@ impl Place {
         Ok(Place { directory, name, is_chosen })
     }
 
-    /// Returns the entry that has the name now, if it may be replaced.
+    /// Returns the entry that has the place's name now, which may be replaced; `None` if there is none.
     ///
     /// # Errors
     /// The user has not chosen this name, and its entry is not of the `expected` kind, belongs to another user, or is
@@ -138,7 +142,8 @@ impl Place {
         )))
     }
 
-    /// Returns whether the file that has the name begins like a program: a program may happen to have this name.
+    /// Returns whether the file that has the place's name begins like an executable file: a program may happen to have
+    /// that name.
     fn is_program(&self) -> bool {
         let mut head = [0; 4];
         let is_read =
@@ -148,13 +153,13 @@ impl Place {
         is_read && starts.iter().any(|start| head.starts_with(start))
     }
 
-    /// Returns whether the directory that has the name is unchanged since an earlier output wrote it.
+    /// Returns whether an earlier output has written all files of the directory that has the place's name.
     #[must_use]
     pub(crate) fn has_whole_folder(&self) -> bool {
         self.directory.open_directory(&self.name).is_ok_and(|folder| is_whole_and_unchanged(&folder))
     }
 
-    /// Opens the regular file that has the name, for reading.
+    /// Opens the regular file that has the place's name, for reading.
     ///
     /// # Errors
     /// No such file exists, or it may not be read.
@@ -162,7 +167,7 @@ impl Place {
         self.directory.read(&self.name)
     }
 
-    /// Deletes the entry that has the name: a file, or a directory with files.
+    /// Deletes the entry that has the place's name: a file, or a directory with files.
     ///
     /// # Errors
     /// The entry cannot be deleted.
@@ -170,7 +175,7 @@ impl Place {
         Unfinished { place: self.directory.clone(), name: self.name.clone() }.remove()
     }
 
-    /// Begins a file.
+    /// Makes a file without a name or with a temporary name, which [`Place::finish_file`] gives the place's name.
     ///
     /// # Errors
     /// No file can be made in the directory.
@@ -184,31 +189,31 @@ impl Place {
         Ok(NewFile::Named(file, temporary))
     }
 
-    /// Begins a directory.
+    /// Makes a directory with a temporary name, which [`Place::finish_folder`] gives the place's name.
     ///
     /// # Errors
-    /// No directory can be made in the directory around it.
+    /// No directory can be made in the place's directory.
     pub(crate) fn begin_folder(&self) -> io::Result<Folder> {
         self.begin_folder_named(UNFINISHED_PREFIX)
     }
 
-    /// Begins a staging directory.
+    /// Makes a staging directory beside the place, for files that are renamed into a data set.
     ///
     /// # Errors
-    /// No directory can be made in the directory around it.
+    /// No directory can be made in the place's directory.
     #[cfg(feature = "parquet")]
     pub(crate) fn begin_staging(&self) -> io::Result<Folder> {
         self.begin_folder_named(STAGING_PREFIX)
     }
 
-    /// Returns the directory around the place.
+    /// Returns the place's directory, which is around the entry with the place's name.
     #[cfg(feature = "parquet")]
     #[must_use]
     pub(crate) fn directory(&self) -> &Arc<Directory> {
         &self.directory
     }
 
-    /// Returns the name.
+    /// Returns the place's name in its directory.
     #[cfg(feature = "parquet")]
     #[must_use]
     pub(crate) fn name(&self) -> &OsStr {
@@ -238,7 +243,7 @@ impl Place {
         }
     }
 
-    /// Renames a completely written file to its final name.
+    /// Gives the place's name to a file that is completely written.
     ///
     /// # Errors
     /// Another entry has the name, or the name cannot be given.
@@ -252,8 +257,9 @@ impl Place {
         }
     }
 
-    /// Gives a whole directory its name. The system cannot replace a directory by another one in one step, so an
-    /// older directory gets a temporary name first; a kill between the two steps leaves both under temporary names.
+    /// Gives the place's name to a directory that is completely written. The system cannot replace a directory by
+    /// another one in one step, so an older directory with that name gets a temporary name first; a kill between the
+    /// two steps leaves both under temporary names.
     ///
     /// # Errors
     /// Another entry has the name, or the name cannot be given.
@@ -291,8 +297,9 @@ impl Place {
         Ok(())
     }
 
-    /// Gives its name to a whole file that has none. If an older file has that name, the system can only give a name
-    /// beside it and rename; a kill between the two steps leaves a whole file under the name beside it.
+    /// Gives the place's name to a whole file that has no name. If an older file has that name, the system can only
+    /// give a temporary name and then rename; a kill between the two steps leaves a whole file under the temporary
+    /// name.
     fn give_name(&self, mut file: File) -> io::Result<()> {
         match self.directory.link_unnamed(&file, &self.name) {
             Ok(()) => return Ok(()),
@@ -310,7 +317,8 @@ impl Place {
         self.rename(temporary)
     }
 
-    /// Gives the name to a file. Tries again if another process has the file with that name open for a moment.
+    /// Renames a file from its temporary name to the place's name. Tries again if another process has the file with the
+    /// place's name open for a moment.
     fn rename(&self, temporary: Temporary) -> io::Result<()> {
         // The entry that has the name now may have come since the beginning.
         self.replaceable(Kind::File)?;
@@ -340,7 +348,7 @@ impl Place {
         }
     }
 
-    /// Calls `make` with a hidden name, until the name is free.
+    /// Calls `make` with new temporary names until one is free. Returns the result of `make`, and the name.
     fn hidden<T>(&self, make: impl Fn(&OsStr) -> io::Result<T>) -> io::Result<(T, Temporary)> {
         self.hidden_with(UNFINISHED_PREFIX, make)
     }
@@ -363,7 +371,8 @@ impl Place {
     }
 }
 
-/// Returns characters that cannot be predicted: the library's keys for hashes are the system's random numbers.
+/// Returns characters that cannot be predicted, because the standard library's keys for hashes are random numbers of
+/// the system.
 fn random() -> String {
     const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut number = RandomState::new().hash_one(std::process::id());
@@ -375,7 +384,8 @@ fn random() -> String {
     (0..RANDOM).map(|_| next()).collect()
 }
 
-/// Returns whether Windows does not take this name for that of a file, but for a device or a stream of another file.
+/// Returns whether Windows takes a file's `name` for the name of a device or of a stream of another file, or allows no
+/// such name.
 #[must_use]
 pub(crate) fn is_reserved_by_windows(name: &str) -> bool {
     const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
@@ -391,12 +401,12 @@ pub(crate) fn is_reserved_by_windows(name: &str) -> bool {
         || name.contains(|c: char| c.is_control() || "<>:\"|?*/\\".contains(c))
 }
 
-/// Returns the directory of a path.
+/// Returns the directory in which `path` is, without reading the disk.
 pub(crate) fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Deletes the file at `path`, if its identity is `id` or it is a link of this user.
+/// Deletes the file at `path`, if its identity is still `id`, or if it is a link of this user.
 ///
 /// # Errors
 /// The file cannot be deleted, or another file has its name by now.
@@ -411,8 +421,7 @@ pub(crate) fn remove_known(path: &Path, id: &FileId) -> io::Result<()> {
     directory.remove_file(name)
 }
 
-/// Returns the files and directories beside `output` that merges of this user have not finished because they were
-/// killed.
+/// Returns the unfinished files and directories in the directory of `output` that killed merges of this user have left.
 #[must_use]
 pub(crate) fn abandoned(output: &Path) -> Vec<Unfinished> {
     Directory::open(directory_of(output)).map_or_else(|_| Vec::new(), |place| abandoned_in(&Arc::new(place)))
@@ -443,7 +452,7 @@ fn abandoned_in(place: &Arc<Directory>) -> Vec<Unfinished> {
     names.map(|name| Unfinished { place: place.clone(), name }).collect()
 }
 
-/// Returns whether no process writes the unfinished file, or the directory with this mark.
+/// Returns whether no process writes the unfinished file `name` any more, or the directory whose mark has that `name`.
 pub(crate) fn has_no_writer(place: &Directory, name: &OsStr, found: &Entry) -> bool {
     if cfg!(unix) {
         return place.read(name).is_ok_and(|file| !is_locked(&file, WRITER_BYTE));
@@ -453,7 +462,7 @@ pub(crate) fn has_no_writer(place: &Directory, name: &OsStr, found: &Entry) -> b
 }
 
 impl Place {
-    /// Deletes the unfinished outputs that killed merges into this directory have left.
+    /// Deletes the unfinished outputs that killed merges have left in the place's directory.
     pub(crate) fn remove_abandoned(&self) {
         // An output that cannot be deleted does no harm.
         abandoned_in(&self.directory).iter().for_each(|left| drop(left.remove()));

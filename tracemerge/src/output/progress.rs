@@ -1,4 +1,4 @@
-//! The progress bar that a merge shows on a terminal's stderr while it works for long.
+//! The progress bar that a merge shows on standard error, if that is a terminal, while it works for long.
 
 use std::time::{Duration, Instant};
 
@@ -7,31 +7,31 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::output::target::Target;
 use crate::ui::console::Stream;
 
-/// The time after which a bar is shown. Shorter work shows none.
+/// The time after which a bar is shown. Work that takes less time shows none.
 const SHOW_AFTER: Duration = Duration::from_millis(700);
-/// The number of bytes that are counted before the bar is updated.
+/// The number of bytes that are done between two updates of the bar.
 const STEP: u64 = 1 << 20;
 
-/// A progress bar on stderr.
+/// A progress bar of a merge on standard error.
 #[derive(Debug)]
 pub(crate) struct MergeProgress {
     bar: ProgressBar,
     began: Instant,
     shown: bool,
     done: u64,
-    /// The number of bytes at which the bar is updated next.
+    /// The number of done bytes at which the bar is updated next.
     next: u64,
 }
 
 impl MergeProgress {
-    /// Returns whether a user would see a bar, and the bar would disturb no other output. The reader of a pipe may
-    /// use the same terminal, so output to a pipe has no bar.
+    /// Returns whether a user would see a bar while the output goes to `target`, and the bar would disturb no other
+    /// output. A bar would disturb output to a pipe, because the pipe's reader may use the same terminal.
     #[must_use]
     pub(crate) fn is_wanted(target: &Target) -> bool {
         !matches!(target, Target::Stdout) && Stream::Error.is_terminal()
     }
 
-    /// Makes a bar, hidden at first, for work on this number of `bytes`.
+    /// Makes a bar for work on this number of `bytes`. The bar is hidden at first.
     #[must_use]
     pub(crate) fn new(bytes: u64) -> MergeProgress {
         let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::hidden());
@@ -42,7 +42,7 @@ impl MergeProgress {
         MergeProgress { bar, began: Instant::now(), shown: false, done: 0, next: STEP }
     }
 
-    /// Adds a number of `bytes` that are done.
+    /// Adds `bytes` to the number of bytes that are done.
     #[inline]
     pub(crate) fn add(&mut self, bytes: usize) {
         self.done += bytes as u64;

@@ -6,14 +6,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::ui::console::Stream;
 
-/// The time between two drawings.
+/// The least time between two drawings of the text.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A text at the end of standard output, which is a terminal. The text disappears when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Redrawn {
-    /// A bar that consists only of its message, which may have several lines. Text that does not fit on the terminal
-    /// is left out.
+    /// A bar of `indicatif` that consists only of its message, which may have several lines. Lines that do not fit on
+    /// the terminal are left out.
     bar: ProgressBar,
     drawn: Option<Instant>,
 }
@@ -35,7 +35,7 @@ impl Redrawn {
         self.drawn.is_none_or(|drawn| drawn.elapsed() >= PAUSE)
     }
 
-    /// Draws `text` in place of the text before.
+    /// Draws `text` in place of the text that was drawn before.
     pub(crate) fn draw(&mut self, text: String) {
         self.bar.set_message(text);
         self.bar.tick();

@@ -21,17 +21,17 @@ use crate::os::sys::{effective_user, hold_lock};
 use crate::output::folder::{Folder, MARK};
 use crate::output::place::{Place, STAGING_PREFIX, Temporary, has_no_writer};
 
-/// The name of the journal in a staging directory.
+/// The name of the journal, a file in a staging directory.
 const JOURNAL: &str = "journal";
-/// The last line of a whole journal.
+/// The last line of a journal that is whole.
 const END: &str = "end";
 /// The greatest length of a journal that is read, in bytes.
 const LONGEST_JOURNAL: u64 = 1 << 26;
-/// The time for which a writer waits for the lock of others.
+/// The longest time for which a writer waits for the set's lock, which another writer holds.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// The time between two attempts to take the lock.
+/// The time between two attempts to take the set's lock.
 const PAUSE: Duration = Duration::from_millis(5);
-/// A data set, which may not exist yet on the disk.
+/// A data set, whose directory may not exist yet.
 #[derive(Debug)]
 pub(crate) struct Set {
     /// The path as the user wrote it.
@@ -41,19 +41,19 @@ pub(crate) struct Set {
     name: OsString,
 }
 
-/// New files beside the set.
+/// New files in a staging directory beside the set.
 #[derive(Debug)]
 pub(crate) struct Staged {
-    /// The names of the files.
+    /// The names of the files that the staging directory had when it was closed.
     pub names: Vec<String>,
     directory: Directory,
-    /// The mark, on which this process holds a lock.
+    /// The file of the directory's mark, on which this process holds a lock.
     _mark: File,
-    /// The staging directory, which is deleted at the end.
+    /// The temporary name of the staging directory. The directory is deleted when this is dropped.
     temporary: Temporary,
 }
 
-/// The lock of a set. While a writer holds it, no other one changes the set.
+/// The lock of a set. While one writer holds it, no other writer changes the set.
 #[derive(Debug)]
 pub(crate) struct Locked<'a> {
     set: &'a Set,
@@ -61,10 +61,10 @@ pub(crate) struct Locked<'a> {
 }
 
 impl Set {
-    /// Opens the data set at `path`. `tables` are the names of all tables.
+    /// Opens the data set at `path`. `tables` has the names of all tables that a set may have.
     ///
     /// # Errors
-    /// The directory around it does not exist, or the directory has something else than the folders of tables.
+    /// The directory around the set does not exist, or the set's directory has other entries than folders of tables.
     pub(crate) fn open(path: &Path, tables: &[&str]) -> io::Result<Set> {
         let place = Place::open(path, true)?;
         let (around, name) = (place.directory().clone(), place.name().to_owned());
@@ -84,13 +84,13 @@ impl Set {
         Ok(set)
     }
 
-    /// Returns whether there is a directory of the set.
+    /// Returns whether the set's directory exists.
     #[must_use]
     pub(crate) fn exists(&self) -> bool {
         self.around.look(&self.name).is_ok_and(|found| found.is_some())
     }
 
-    /// Returns the days and machines of a table, in order.
+    /// Returns each pair of a day and a machine for which a table has a folder, in order.
     ///
     /// # Errors
     /// A folder cannot be read.
@@ -110,16 +110,16 @@ impl Set {
         Ok(found)
     }
 
-    /// Begins a staging directory beside the set.
+    /// Makes a staging directory beside the set, for new files.
     ///
     /// # Errors
-    /// No directory can be made there.
+    /// No directory can be made beside the set.
     pub(crate) fn begin(&self) -> io::Result<Folder> {
         self.place.begin_staging()
     }
 
-    /// Waits for the lock, and completes the changes of writers that were killed. `own` is the caller's staging
-    /// directory.
+    /// Waits for the set's lock, and completes the changes of writers that were killed. `own` is the caller's staging
+    /// directory, which is left alone.
     ///
     /// # Errors
     /// The lock cannot be taken, or another writer holds it for ten minutes.
@@ -157,7 +157,7 @@ impl Set {
 }
 
 impl Staged {
-    /// Closes all files of a staging directory.
+    /// Closes all files of a staging directory, and returns the directory with their names.
     ///
     /// # Errors
     /// The files cannot be written.
@@ -166,7 +166,7 @@ impl Staged {
         Ok(Staged { names, directory, _mark: mark, temporary })
     }
 
-    /// Makes another file.
+    /// Makes another file in the staging directory. Its name does not come into `names`.
     ///
     /// # Errors
     /// The file cannot be made.
@@ -174,7 +174,7 @@ impl Staged {
         self.directory.create(name.as_ref(), false)
     }
 
-    /// Opens a file for reading.
+    /// Opens a file of the staging directory for reading.
     ///
     /// # Errors
     /// There is no such file.
@@ -184,7 +184,7 @@ impl Staged {
 }
 
 impl Locked<'_> {
-    /// Opens a file of the set for reading; `None` if there is none.
+    /// Opens the file of the set at `place` for reading; `None` if there is no such file.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -196,7 +196,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Returns the names of the files in the folder of a file, in order.
+    /// Returns the names of all files in the folder in which `place` is, in order.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -205,7 +205,7 @@ impl Locked<'_> {
         file_names(&folder)
     }
 
-    /// Opens the folder of a file; `None` if there is none.
+    /// Opens the folder in which `place` is; `None` if there is no such folder.
     fn folder(&self, place: &FilePlace) -> io::Result<Option<Directory>> {
         let open = || {
             let mut folder = self.set.around.open_directory(&self.set.name)?;
@@ -220,7 +220,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Opens the folder of a file. Makes what is missing.
+    /// Opens the folder in which `place` is. Makes the directories on the way that do not exist.
     fn make_folder(&self, place: &FilePlace) -> io::Result<Directory> {
         let enter = |within: &Directory, name: &OsStr| {
             match within.make_shared_directory(name) {
@@ -236,11 +236,11 @@ impl Locked<'_> {
         Ok(folder)
     }
 
-    /// Renames staged files into the set, each a name and a place, and then deletes the files `removed` of the set, if
-    /// they are not among the new ones.
+    /// Changes the set: renames the staged files in `added`, each a name and its new place, into the set, and then
+    /// deletes the files of the set in `removed` that are not also in `added`.
     ///
     /// # Errors
-    /// A file cannot be renamed. The next writer tries again.
+    /// A file cannot be renamed. The next writer that takes the lock tries again.
     pub(crate) fn change(
         &self,
         staged: Staged,
@@ -289,7 +289,8 @@ impl Locked<'_> {
         Ok(())
     }
 
-    /// Completes the changes of killed writers, and deletes the staging directories that they have left.
+    /// Completes the changes of killed writers, and deletes the staging directories that these writers have left.
+    /// Leaves `own`, the caller's staging directory, alone.
     fn complete_changes(&self, own: Option<&Staged>) -> io::Result<()> {
         let own = own.and_then(|staged| staged.temporary.name());
         for name in self.set.around.names()? {
@@ -320,9 +321,9 @@ impl Locked<'_> {
         Ok(())
     }
 
-    /// Deletes a staging directory of this user without a mark. Its writer was killed before it made the mark or, if the
-    /// directory has other files, after another one had deleted the mark. A living writer that has not made the mark
-    /// yet begins again.
+    /// Deletes a staging directory of this user that has no mark. Its writer was killed before it made the mark or, if
+    /// the directory has other files, another writer was killed after it had deleted the mark. A living writer that has
+    /// not made the mark yet makes another directory.
     fn remove_unmarked(&self, name: &OsStr) {
         let around = &self.set.around;
         let is_own = |found: &Entry| found.owner == effective_user() && found.kind == Kind::Directory;
@@ -340,13 +341,13 @@ impl Locked<'_> {
     }
 }
 
-/// The journal of a killed writer.
+/// The journal in the staging directory of a killed writer.
 enum Journal {
-    /// There is none, or it is not whole: nothing was changed.
+    /// There is no journal, or it is not whole, so nothing in the set was changed.
     Torn,
     /// The journal belongs to another set.
     OfAnotherSet,
-    /// The files to rename, and those to delete.
+    /// The whole journal: the files to rename into the set, and the files of the set to delete.
     Whole(Vec<(String, FilePlace)>, Vec<FilePlace>),
 }
 

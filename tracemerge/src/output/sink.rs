@@ -8,24 +8,26 @@ use crate::file::records::Records;
 
 /// A receiver of merged lines.
 pub(crate) trait Sink {
-    /// Takes whole lines of one source, the last one with its line feed. They come after all lines that were taken
-    /// before. Lines with the same key come in one call.
+    /// Takes whole lines of the source with the index `source`. The last line has its line feed. The lines come after
+    /// all lines that were taken before. Lines with the same key come in one call.
     ///
     /// # Errors
-    /// The sink takes no more.
+    /// The sink cannot take the lines.
     fn lines(&mut self, source: usize, lines: &[u8]) -> io::Result<()>;
 
-    /// Returns the text of the sink, if lines are taken by adding them to that text.
+    /// Returns the text to which callers may append lines in place of calling [`Sink::lines`]; `None` if the sink has
+    /// no such text.
     #[inline]
     fn text(&mut self) -> Option<&mut Vec<u8>> {
         None
     }
 
-    /// Takes a range of records, each of the source that it names. They come after all lines and records that were
-    /// taken before. Only sinks of merges that want [records](crate::file::rendered::RecordNeeds) get any.
+    /// Takes a range of `records`, each of which has the index of its source. They come after all lines and records
+    /// that were taken before. Only the sinks of merges that want [records](crate::file::rendered::RecordNeeds) get
+    /// records.
     ///
     /// # Errors
-    /// The sink takes no more, or takes no records.
+    /// The sink cannot take the records, or takes no records at all.
     fn records(&mut self, _records: &Records, _range: Range<usize>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -33,10 +35,10 @@ pub(crate) trait Sink {
 
 /// Merged lines on their way from the thread that merges them to the thread that writes them.
 pub(crate) trait Batch: Sink + Send {
-    /// Drops all lines, and keeps the memory unless it is much.
+    /// Drops all lines. Keeps their memory for later lines, unless it is much.
     fn clear(&mut self);
 
-    /// Returns the number of bytes that were merged into the batch.
+    /// Returns the number of bytes of the lines that were merged into the batch.
     fn merged(&self) -> usize;
 }
 

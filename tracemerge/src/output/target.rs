@@ -1,10 +1,10 @@
 //! The targets to which merged lines are written.
 //!
-//! A file appears under its name only when it is whole. It is written in its directory without any name, so that a
-//! kill leaves nothing behind, and then gets its name. If the system has no files without names, the file is written
-//! in that directory under a name that begins with a dot, and is then renamed. A pipe or a device that the user has
-//! named is written to directly, and so cannot be begun anew. A directory is written beside its place under such a
-//! name, and is then renamed. [`crate::output::place`] makes both.
+//! A file appears under its name only when it is whole. It is written in its directory without any name, so that a kill
+//! leaves nothing behind, and then gets its name. If the system has no files without names, the file is written in its
+//! directory under a temporary name that begins with a dot, and is then renamed. A pipe or a device that the user has
+//! named is written to directly, so that output to it cannot be begun anew. A directory is written beside its final
+//! path under a temporary name, and is then renamed. [`crate::output::place`] makes files and directories.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -24,37 +24,38 @@ use crate::ui::messages::shown;
 
 /// The number of bytes that are gathered before they are written to a file.
 const BUFFER: usize = 1 << 20;
-/// The greatest number of links that are followed, one leading to the next.
+/// The greatest number of symbolic links, each leading to the next, that are followed from a path.
 const LINKS: usize = 40;
 
-/// The place where the output goes, checked beforehand as far as possible.
+/// The destination of an output, checked before the work as far as possible.
 #[derive(Debug)]
 pub(crate) enum Target {
     /// Standard output.
     Stdout,
-    /// A pipe or a device.
+    /// A pipe or a device, with its path.
     Direct(PathBuf),
-    /// The null device.
+    /// The null device, with the path that the user wrote.
     Null(PathBuf),
     /// A regular file, which may exist or not.
     File {
         /// The path as the user wrote it.
         given: PathBuf,
-        /// The place of the file itself, behind all symbolic links if the user has chosen it.
+        /// The place of the file itself: behind all symbolic links if the user has chosen the path.
         place: Place,
     },
     /// A directory, which may exist if it was written by an earlier merge.
     Directory {
         /// The path as the user wrote it.
         given: PathBuf,
-        /// The place of the directory itself, behind all symbolic links if the user has chosen it.
+        /// The place of the directory itself: behind all symbolic links if the user has chosen the path.
         place: Place,
     },
 }
 
 impl Target {
-    /// Makes a target that is a directory: the `option` after `-o` or, without one, `default`; `what` names its
-    /// contents. The output's bytes are the parts of its files ([`crate::output::folder::put_part`]).
+    /// Makes a target that is a directory. Its path is `option`, the argument of `-o`, or `default` if there is no such
+    /// argument. `what` names the directory's contents in messages. The bytes written to the target must be a stream of
+    /// parts of files ([`crate::output::folder::put_part`]).
     ///
     /// # Errors
     /// The target is standard output, a file, or a directory with a file that no earlier merge has written.
@@ -83,11 +84,11 @@ impl Target {
         }
     }
 
-    /// Makes a target of the `option` after `-o` or, without one, of `default`. Refuses to write over one of
-    /// `inputs` or over an application.
+    /// Makes a target of `option`, the argument of `-o`, or of `default` if there is no such argument. Refuses to write
+    /// over one of `inputs` or over the executable of one of `apps`.
     ///
     /// # Errors
-    /// The target is a directory, an input or an application.
+    /// The target is a directory, one of the inputs or an application, or cannot be written.
     pub(crate) fn new(
         option: Option<&OsStr>,
         default: &Path,
@@ -132,8 +133,8 @@ impl Target {
         Ok(Target::File { given, place })
     }
 
-    /// Returns whether output can be thrown away and begun again. This includes the null device, also as standard
-    /// output, because its output is never read.
+    /// Returns whether output to this target can be thrown away and begun again. This includes the null device, also as
+    /// standard output, because nobody reads its output.
     #[must_use]
     pub(crate) fn can_restart(&self) -> bool {
         match self {
@@ -155,7 +156,7 @@ impl Target {
         }
     }
 
-    /// Returns the error which says that this target cannot be written.
+    /// Returns the error which says that this target cannot be written because of `error`.
     #[must_use]
     pub(crate) fn error(&self, error: io::Error) -> Error {
         match self {
@@ -167,7 +168,7 @@ impl Target {
         }
     }
 
-    /// Begins the output, whose content is of this sort.
+    /// Begins an output to this target with `content` of this sort.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -189,8 +190,8 @@ impl Target {
         Ok(Output(StartedOutput::File(EscapingWriter::new(raw, BUFFER, content.notation(false)))))
     }
 
-    /// Opens the output, with content of this sort, for lines as they come: a file exists from the beginning, and
-    /// grows.
+    /// Begins an output to this target with `content` of this sort, for lines that come over time: a file has its name
+    /// from the beginning, and grows.
     ///
     /// # Errors
     /// The output cannot be written, or it is a directory.
@@ -212,10 +213,10 @@ impl Target {
         })
     }
 
-    /// Finishes the output. A file gets its name only now.
+    /// Finishes an output to this target. A file or a directory gets its name only now.
     ///
     /// # Errors
-    /// The last bytes cannot be written, or the file cannot be renamed.
+    /// The last bytes cannot be written, or the file or directory cannot get its name.
     pub(crate) fn finish(&self, output: Output) -> io::Result<()> {
         let mut raw = match output.0 {
             StartedOutput::Console(console) => return console.finish(),
@@ -243,7 +244,7 @@ fn cannot_write(path: &Path, error: io::Error, is_directory: bool) -> Error {
     Error::io("write", path, error).hint(hint)
 }
 
-/// Returns the path behind all symbolic links. The last link may lead to nothing.
+/// Returns the path of the file to which `given` leads through all symbolic links. The last link may lead to nothing.
 fn behind_links(given: &Path) -> io::Result<PathBuf> {
     let mut path = given.to_owned();
     for _ in 0..LINKS {
@@ -261,7 +262,7 @@ fn behind_links(given: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// Output that has begun. A file that is dropped without [`Target::finish`] leaves nothing behind.
+/// An output that has begun. A file or directory that is dropped without [`Target::finish`] leaves nothing behind.
 #[derive(Debug)]
 pub(crate) struct Output(StartedOutput);
 
@@ -278,7 +279,7 @@ enum OpenTarget {
 }
 
 impl Output {
-    /// Throws away the bytes that are not written yet.
+    /// Throws away the bytes that are not written yet, and ends the output.
     pub(crate) fn abandon(self) {
         match self.0 {
             StartedOutput::Console(console) => console.abandon(),

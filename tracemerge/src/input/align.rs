@@ -1,9 +1,9 @@
 //! Puts traces of several machines that ran at the same time on one scale of ticks, before they are merged.
 //!
-//! Ticks of different boots cannot be compared, so boots are merged one behind the other. But boots that overlap by
-//! the wall clock belong to different machines. Then the lines of all but the first machine get the ticks that the
-//! first machine had at the same time of day. The result is a trace in the ticks of that machine; the order of lines
-//! of different machines is as good as their wall clocks, unless messages between them prove a better one
+//! Ticks of different boots cannot be compared, so boots are merged one behind the other. But boots that overlap by the
+//! wall clock belong to different machines. The lines of such machines, except the first, get the ticks that the first
+//! machine had at the same wall time. The result is a trace in the ticks of the first machine. The order of lines of
+//! different machines is as good as their wall clocks, unless messages between the machines prove a better order
 //! (`align_by_messages`).
 
 use std::collections::BTreeSet;
@@ -27,14 +27,16 @@ use crate::time::order::{Order, largest_error};
 use crate::ui::error::Error;
 use crate::ui::messages::{Grouped, Messages, count};
 
-/// The conversion of a file's ticks to those of another machine.
+/// The conversion of a file's ticks to the ticks of another machine, the reference.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
     own: Arc<TickClock>,
     reference: Arc<TickClock>,
-    /// The order that messages prove, and the number of the clock in it; without it the wall clocks count.
+    /// The order of clocks that messages prove, and the number of the own clock in it; `None` if the wall clocks
+    /// decide.
     proved: Option<(Arc<Order>, u32)>,
-    /// The sum of the errors of both wall clocks, in nanoseconds, as the systems state them.
+    /// The sum of the errors that the systems state for the own wall clock and for that of the reference, in
+    /// nanoseconds.
     wall_error: Option<u64>,
 }
 
@@ -45,7 +47,7 @@ impl Scale {
         &self.own
     }
 
-    /// Returns the ticks of the other machine at the same moment.
+    /// Returns the reference machine's ticks at the moment at which the own clock has `ticks`.
     #[must_use]
     pub(crate) fn convert(&self, ticks: u64) -> u64 {
         if let Some((order, clock)) = &self.proved {
@@ -55,8 +57,8 @@ impl Scale {
         self.reference.ticks(self.own.ascending_wall(Ticks(ticks))).0
     }
 
-    /// Returns the earliest and the latest time of a line that has `ticks` of the other machine, in nanoseconds of that
-    /// machine's steady time; `None` where nothing limits it.
+    /// Returns the earliest and the latest time of a line that was converted to the reference machine's `ticks`, in
+    /// nanoseconds of that machine's steady time; `None` on a side that nothing limits.
     #[must_use]
     pub(crate) fn limits(&self, ticks: Ticks) -> (Option<i64>, Option<i64>) {
         let time = self.time(ticks);
@@ -71,13 +73,14 @@ impl Scale {
         (Some(earliest).filter(|time| *time != i64::MIN), Some(latest).filter(|time| *time != i64::MAX))
     }
 
-    /// Returns the other machine's steady time at its `ticks`, in nanoseconds.
+    /// Returns the reference machine's steady time at its `ticks`, in nanoseconds.
     #[must_use]
     pub(crate) fn time(&self, ticks: Ticks) -> i64 {
         steady(&self.reference, ticks)
     }
 
-    /// Returns the largest error of a time in the whole trace, in nanoseconds; `None` if a part has no limit.
+    /// Returns the largest error of a converted time in the whole trace, in nanoseconds; `None` if nothing limits the
+    /// error in a part of the trace.
     #[cfg(feature = "html")]
     #[must_use]
     pub(crate) fn largest_error_ns(&self) -> Option<u64> {
@@ -87,8 +90,8 @@ impl Scale {
         errors.last().copied().filter(|_| errors.len() == knots)
     }
 
-    /// Returns the nanoseconds by which the time of a line may be wrong that has `ticks` of the other machine; `None`
-    /// if one side has no limit.
+    /// Returns the nanoseconds by which the time of a line that was converted to the reference machine's `ticks` may be
+    /// wrong; `None` if nothing limits it on one side.
     #[must_use]
     pub(crate) fn error_ns(&self, ticks: Ticks) -> Option<u64> {
         let (earliest, latest) = self.limits(ticks);
@@ -96,18 +99,18 @@ impl Scale {
     }
 }
 
-/// The outcome of aligning one boot.
+/// The outcome of aligning the traces of one boot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Aligned {
-    /// Whether the boot continues the boot before it, in the ticks of that boot.
+    /// Whether the boot's traces are merged together with those of the previous boot, in the same ticks.
     pub joins: bool,
-    /// The conversion of the ticks of the boot's first run.
+    /// The conversion of the ticks of the boot's first run; `None` if they stay.
     pub scale: Option<Scale>,
-    /// A run of the boot whose ticks the lines have now.
+    /// A run of the boot whose ticks the lines have now; `None` if their ticks were not converted.
     pub reference: Option<Run>,
 }
 
-/// Notes that patterns of messages have no effect on the traces of one machine.
+/// Notes that the patterns of `--sync` have no effect, because all traces are of one machine.
 pub(crate) fn note_one_machine(sync: &[SyncPatterns], messages: &mut Messages) {
     if !sync.is_empty() {
         messages.note(
@@ -116,11 +119,12 @@ pub(crate) fn note_one_machine(sync: &[SyncPatterns], messages: &mut Messages) {
     }
 }
 
-/// Joins boots that overlap in time or, if `sync` finds messages between them, all; `runs` are the runs of the files.
-/// Returns the outcome for each of the former boots.
+/// Joins the boots that overlap in time or, if `sync` finds messages between boots, all boots, and converts the ticks
+/// of their lines. `runs` has the runs of the files. Returns the outcome for each boot, in the order that
+/// `boots` had before the call.
 ///
 /// # Errors
-/// No space is left for the lines with other ticks.
+/// No space is left for the lines with converted ticks.
 pub(crate) fn align(
     boots: &mut Vec<Vec<Source>>,
     runs: &[Vec<Option<Run>>],
@@ -164,17 +168,17 @@ pub(crate) fn align(
     Ok(all)
 }
 
-/// Returns for each boot the one whose ticks its lines get by the wall clock: the first of those that overlap it in
-/// time, or itself.
+/// Returns for each boot the index of the boot whose ticks its lines get by the wall clock: the first of the boots that
+/// overlap it in time, or itself.
 pub(super) fn join_groups(boots: &[Vec<Source>], runs: &[Vec<Option<Run>>], clocks: &Clocks) -> Vec<usize> {
     let periods: Vec<_> =
         boots.iter().zip(runs).map(|(sources, runs)| period(sources, runs, clocks)).collect();
     references(&periods)
 }
 
-/// Returns the place of the boot whose ticks each boot gets: its own place, or that of an earlier boot. `periods` are the
-/// wall times of the boots, in the order of their beginnings; a group continues as long as a boot begins before another
-/// one has ended.
+/// Returns for each boot the index of the boot whose ticks it gets: its own index, or that of an earlier boot.
+/// `periods` has the wall times of the boots, in the order of their beginnings. Boots belong to one group as long as
+/// each begins before an earlier boot of the group has ended.
 fn references(periods: &[Option<(u64, u64)>]) -> Vec<usize> {
     let (mut reference, mut end) = (0, None);
     let mut references = Vec::with_capacity(periods.len());
@@ -189,7 +193,7 @@ fn references(periods: &[Option<(u64, u64)>]) -> Vec<usize> {
     references
 }
 
-/// Joins all boots, in ticks of the reference.
+/// Joins all boots, in the ticks of the reference boot that `alignment` names.
 fn join_all(
     boots: &mut Vec<Vec<Source>>,
     runs: &[Vec<Option<Run>>],
@@ -223,7 +227,8 @@ fn period(sources: &[Source], runs: &[Option<Run>], clocks: &Clocks) -> Option<(
     Some((clock.wall(Ticks(first)).0, clock.wall(Ticks(last)).0))
 }
 
-/// Gives the lines of `sources` other ticks.
+/// Converts the ticks of the lines of `sources` to the ticks of the boot whose runs are `references`. Returns the
+/// conversion for the first run; `None` if a clock is not known.
 fn rekey(
     sources: &mut [Source],
     runs: &[Option<Run>],
@@ -253,12 +258,13 @@ fn rekey(
     Ok(scale)
 }
 
-/// Returns the largest error of a machine's wall clock that its system states; `None` if it states none.
+/// Returns the largest error, in nanoseconds, that the machine's system states for its wall clock; `None` if it states
+/// none.
 pub(super) fn stated_error(clock: &TickClock) -> Option<u64> {
     clock.anchors().iter().filter_map(|anchor| anchor.error).max()
 }
 
-/// A source that is not text, with the ticks of another machine.
+/// A source that is not text, with ticks converted to those of another machine.
 #[derive(Debug)]
 struct ScaledSource {
     own: Box<dyn LineSource>,
@@ -266,7 +272,7 @@ struct ScaledSource {
 }
 
 impl ScaledSource {
-    /// Returns the smallest of its own ticks that convert to `ticks` or more.
+    /// Returns the smallest of the source's own ticks that are converted to `ticks` or more.
     fn own_ticks(&self, ticks: u64) -> u64 {
         let Some((first, last)) = self.own.period() else { return ticks };
         let (mut low, mut high) = (first, last.saturating_add(1));
@@ -277,7 +283,7 @@ impl ScaledSource {
         low
     }
 
-    /// Converts a range of the other machine's ticks to a range of its own ticks.
+    /// Converts a range of the other machine's ticks to a range of the source's own ticks.
     fn own_times(&self, from: u64, until: Option<u64>) -> (u64, Option<u64>) {
         (if from == 0 { 0 } else { self.own_ticks(from) }, until.map(|until| self.own_ticks(until)))
     }
@@ -338,7 +344,7 @@ impl LineSource for ScaledSource {
     }
 }
 
-/// Returns lines with other ticks.
+/// Returns lines with their ticks converted.
 fn convert_lines(lines: &[u8], scale: &Scale) -> Vec<u8> {
     let mut out = Vec::with_capacity(lines.len());
     // Writing to memory does not fail.
@@ -346,7 +352,7 @@ fn convert_lines(lines: &[u8], scale: &Scale) -> Vec<u8> {
     out
 }
 
-/// Writes lines with other ticks into a file without a name.
+/// Writes lines with their ticks converted into a file without a name, and returns its mapping.
 fn convert_to_file(lines: &[u8], scale: &Scale) -> io::Result<Map> {
     let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile()?);
     rewrite(lines, scale, &mut out)?;
@@ -379,7 +385,7 @@ fn rewrite(bytes: &[u8], scale: &Scale, out: &mut impl Write) -> io::Result<()> 
 }
 
 /// Converts the ticks in the payload of a `#` line. Returns the line without the ticks at its beginning; `None` if its
-/// payload has no ticks of the merged time.
+/// payload has no ticks that belong on the merged scale.
 fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     let line = Line::parse(strip_line_feed(text)).ok()?;
     let (payload, mut out) = (convert_meta(line.payload, scale)?, Vec::new());
@@ -388,7 +394,8 @@ fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     Some(out[trace_format::line::TICKS_DIGITS..end].to_vec())
 }
 
-/// Returns the payload of a `#` line with its ticks converted; `None` if it has no ticks of the merged time.
+/// Returns the payload of a `#` line with its ticks converted; `None` if it has no ticks that belong on the merged
+/// scale.
 fn convert_meta(payload: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     let convert = |ticks: Ticks| Ticks(scale.convert(ticks.0));
     let meta = match Meta::parse(payload)? {
@@ -405,7 +412,8 @@ fn convert_meta(payload: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     Some(converted)
 }
 
-/// Reports that several scales of ticks were put on one: those of several machines, or of two clocks of one machine.
+/// Reports that several scales of ticks were put on one: the scales of several machines, or of two clocks of one
+/// machine.
 fn report(clocks: &Clocks, scales: u64, messages: &mut Messages) {
     let strayed = clocks.each().map(|(_, clock)| clock.uncertainty_ns()).max().unwrap_or(0);
     let strayed = Grouped(strayed);
@@ -434,7 +442,8 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// Makes a machine's trace: `rate` ticks a nanosecond since `first` at `wall`, and a message each second.
+    /// Makes the trace of a machine whose clock has `rate` ticks per nanosecond and the ticks `first` at the wall time
+    /// `wall`, with a message each second.
     fn machine(boot: &str, first: u64, rate: u64, wall: u64, seconds: u64) -> (Run, Source) {
         let run = Run {
             version: 1,

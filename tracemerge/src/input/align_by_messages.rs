@@ -13,48 +13,49 @@ use crate::time::order::{Assumptions, Knot, Message, Order, Verdict, WallReading
 use crate::ui::messages::{Grouped, Messages, count, shown_name};
 use crate::ui::units::duration;
 
-/// The number of contradictory matches, and of steps, that are named.
+/// The greatest number of contradictory matches, and of steps of clocks, that are named in messages to the user.
 const NAMED: usize = 3;
 
 /// The greatest number of machines that are compared by messages.
 const MOST_MACHINES: usize = 1000;
 
-/// The clocks of the machines, in one order.
+/// The clocks of several machines in the order that messages prove.
 #[derive(Debug)]
 pub(super) struct Alignment {
-    /// The place among the boots of the one whose ticks all lines get.
+    /// The index of the boot whose ticks all lines get.
     pub reference: usize,
     /// The times of all clocks, on the scale of the reference clock.
     pub order: Arc<Order>,
-    /// The number of each boot's clock; `None` if its clock is not known.
+    /// The number of each boot's clock in `order`; `None` if the boot's clock is not known.
     pub numbers: Vec<Option<u32>>,
-    /// The messages between the boots, by their places; [`Order::verdicts`] has the judgement about each.
+    /// The messages between the boots, which are given by their indexes; [`Order::verdicts`] has the judgement about
+    /// each message.
     pub messages: Vec<Message>,
 }
 
 impl Alignment {
-    /// Returns the nanoseconds by which times of a boot may be wrong, at the knots of its clock, in ascending order.
-    /// Knots without limits on both sides are missing.
+    /// Returns the nanoseconds by which the times of the boot with the index `place` may be wrong at the knots of its
+    /// clock, in ascending order. Knots that are not limited on both sides are left out.
     pub(super) fn errors(&self, place: usize) -> Vec<u64> {
         let number = self.numbers.get(place).copied().flatten();
         number.map_or_else(Vec::new, |number| self.order.errors(number))
     }
 
-    /// Returns the knots of a boot's clock.
+    /// Returns the knots of the clock of the boot with the index `place`; empty if the clock is not known.
     pub(super) fn knots(&self, place: usize) -> &[Knot] {
         let number = self.numbers.get(place).copied().flatten();
         number.and_then(|number| self.order.knots.get(number as usize)).map_or(&[], |knots| knots)
     }
 
-    /// Returns whether a boot is placed by an assumption, at least in part.
+    /// Returns whether the order of a boot's lines rests on an assumption, at least in part.
     pub(super) fn is_assumed(&self, place: usize) -> bool {
         let number = self.numbers.get(place).copied().flatten();
         number.is_some_and(|number| self.order.assumed.get(number as usize) == Some(&true))
     }
 }
 
-/// Aligns `boots` by the messages that `patterns` find in them, and by their wall clocks. Returns `None` if there are no
-/// messages.
+/// Aligns `boots` by the messages that `patterns` find in them, and by their wall clocks. Returns `None` if no messages
+/// between boots are found, or if there are too many boots.
 pub(super) fn align_by_messages(
     boots: &[Vec<Source>],
     runs: &[Vec<Option<Run>>],
@@ -110,12 +111,12 @@ pub(super) fn align_by_messages(
     Some(solved)
 }
 
-/// Returns the reading of a clock at `ticks`.
+/// Returns the reading of a clock, its steady time in nanoseconds, at `ticks`.
 pub(super) fn steady(clock: &TickClock, ticks: Ticks) -> i64 {
     i64::try_from(clock.steady(ticks)).unwrap_or(i64::MAX)
 }
 
-/// Solves with the clock of `reference` as the first one.
+/// Solves the order of all clocks, with the clock of the boot `reference` as the first one, whose ticks all lines get.
 fn solved_by(
     reference: usize,
     own: &[Option<&Arc<TickClock>>],
@@ -146,7 +147,7 @@ fn solved_by(
     Alignment { reference, order: Arc::new(order), numbers, messages: Vec::new() }
 }
 
-/// Returns the readings of the wall clock in a trace.
+/// Returns the readings of the wall clock in a boot's traces.
 fn wall_readings(clock: &TickClock) -> Vec<WallReading> {
     let reading = |anchor: &crate::time::anchor::Anchor| {
         let read_in = clock.steady(Ticks(anchor.ticks.0.saturating_add(anchor.within)));
@@ -181,7 +182,7 @@ fn report_matches(found: &SyncMessages, messages: &mut Messages) {
     }
 }
 
-/// Reports how certain the order is, and what contradicts it.
+/// Reports how certain the order of machines is, and which facts contradict it.
 fn report_order(
     alignment: &Alignment,
     runs: &[Vec<Option<Run>>],
@@ -261,7 +262,7 @@ fn report_order(
     }
 }
 
-/// Returns how certain the times of a boot are: `±12 us`, the median over the trace.
+/// Returns how certain the times of a boot are, in words: `±12 us`, the median over the trace.
 fn certainty(alignment: &Alignment, place: usize) -> String {
     let errors = alignment.errors(place);
     let unlimited = match (alignment.is_assumed(place), errors.is_empty()) {

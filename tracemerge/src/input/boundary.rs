@@ -1,22 +1,23 @@
-//! The boundary in a sorted range from which on lines have at least certain ticks, found by looking at few places.
+//! The search for the boundary in a sorted range from which on all lines have at least certain ticks. It looks at few
+//! lines only.
 
 use crate::file::lines::{Token, line_at, next_line_after, skip_bad, ticks_at};
 
-/// The number of bytes that are walked through line by line: a few lines cost no more than another jump.
+/// The number of bytes through which the search goes line by line: a few lines cost no more than another jump.
 const LINEAR_SCAN_BYTES: usize = if cfg!(test) { 8 } else { 512 };
 
 /// A place between two lines of a sorted range, or at one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Boundary {
-    /// The offset of the boundary.
+    /// The boundary's offset in the bytes of the source.
     pub at: usize,
-    /// The ticks of the first line after the boundary; `None` at the end.
+    /// The ticks of the first line after the boundary; `None` if there is no such line.
     pub ticks: Option<u64>,
 }
 
 impl Boundary {
-    /// Returns the boundary at `at`, before everything from there on. Bytes at `at` that are not a line belong to the
-    /// first line after it.
+    /// Returns the boundary at the offset `at`, before all that begins there. Bytes at `at` that are not a line belong
+    /// to the first line after them.
     #[must_use]
     pub(crate) fn before(bytes: &[u8], at: usize) -> Boundary {
         let line = skip_bad(bytes, at);
@@ -38,15 +39,15 @@ impl Boundary {
 }
 
 /// Finds the boundary before the first line with `ticks` or more. The boundary must lie between `low` and `high`;
-/// `step` is a guess of its distance from `low` in bytes.
+/// `step` is an estimate of its distance from `low` in bytes.
 ///
 /// If the bytes are not sorted after all, the result is still a boundary between a line with smaller ticks and one
 /// with `ticks` or more.
 ///
-/// This is an interpolation search: each look measures how many ticks a byte takes here, which gives the next place
-/// to look at. Every fourth look is in the middle of the remaining range, so the number of looks grows at most with
-/// the logarithm of the distance. If lines come somewhat evenly, two or three looks are enough. The last few lines
-/// are walked through.
+/// This is an interpolation search: each look at a line measures how many ticks a byte takes in that part, from which
+/// the offset of the next look follows. Every fourth look is in the middle of the remaining range, so the number of
+/// looks grows at most with the logarithm of the distance. If lines come somewhat evenly, two or three looks are
+/// enough. The last few lines are walked through.
 #[must_use]
 pub(crate) fn first_from(
     bytes: &[u8],
@@ -96,7 +97,7 @@ pub(crate) fn first_from(
     high
 }
 
-/// Estimates the number of bytes that `ticks` take, if `others` ticks take `bytes`.
+/// Estimates the number of bytes that `ticks` take, if `others`, another number of ticks, take `bytes`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -107,7 +108,8 @@ fn ahead(ticks: u64, bytes: usize, others: u64) -> usize {
     (ticks as f64 * bytes as f64 / others.max(1) as f64) as usize
 }
 
-/// Walks line by line from `at` up to `limit`; returns the boundary, or the last line that has fewer ticks.
+/// Goes line by line from the offset `at` up to `limit`. Returns the boundary before the first line with `ticks` or
+/// more, or, as an error, the offset and the ticks of the last line with fewer ticks.
 fn walk(
     bytes: &[u8],
     ticks: u64,

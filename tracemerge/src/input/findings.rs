@@ -1,7 +1,8 @@
-//! The findings of a merge, by file: kept small while it runs, and reported to the user when it is done.
+//! The findings of a merge, by file: they are kept small while the merge runs, and reported to the user when it is
+//! done.
 //!
-//! A file with a million bad places costs as much memory as one with three: beyond the first few they are
-//! only counted.
+//! A file with a million damaged places takes as much memory as one with three: only the first few are kept, and the
+//! others are counted.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,43 +17,44 @@ use crate::ui::messages::{Messages, count, shown};
 /// The findings in one file.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct FileFindings {
-    /// The bytes that are not a line: their offset and number.
+    /// The runs of bytes that are not a line: the offset and the number of bytes of each.
     damaged: FirstItems<(usize, usize)>,
-    /// The lines whose ticks are smaller than those of the line before: their offset, the ticks before, and
-    /// their own.
+    /// The lines whose ticks are smaller than those of the previous line: the offset, the previous line's ticks, and
+    /// the line's own ticks.
     breaks: FirstItems<(usize, u64, u64)>,
-    /// The number of `# backward` lines. The tracer, or the reader of a raw file, writes one if it sees smaller
+    /// The number of `# backward` lines. The tracer, or the reader of a raw file, writes such a line if it sees smaller
     /// ticks.
     backward: u64,
-    /// The offset of a last line without a line feed.
+    /// The offset of the file's last line, if that has no line feed.
     torn: Option<usize>,
 }
 
 /// The findings of a merge.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Findings {
-    /// The number of lines that were merged, put-in `# damaged` lines included.
+    /// The number of lines that were merged, including the `# damaged` lines that the merge itself has added.
     pub lines: u64,
     files: BTreeMap<usize, FileFindings>,
     lost: Vec<(LossReason, u64)>,
-    /// The losses for reasons that are not known here.
+    /// The losses for reasons that this version does not know.
     lost_otherwise: Vec<(Name, u64)>,
-    /// The number of `# lost` lines that do not say how much was lost.
+    /// The number of `# lost` lines from which the number of lost records cannot be read.
     lost_unread: u64,
 }
 
 impl Findings {
-    /// Notes bytes that are not a line.
+    /// Notes `bytes` bytes at the offset `at` of a source that are not a line.
     pub(crate) fn damaged(&mut self, source: usize, at: usize, bytes: usize) {
         self.files.entry(source).or_default().damaged.push((at, bytes));
     }
 
-    /// Notes a line with smaller ticks than the line before.
+    /// Notes that the line at the offset `at` of a source has the ticks `after`, smaller than `before`, the ticks of
+    /// the previous line.
     pub(crate) fn broken(&mut self, source: usize, at: usize, before: u64, after: u64) {
         self.files.entry(source).or_default().breaks.push((at, before, after));
     }
 
-    /// Notes a last line without a line feed.
+    /// Notes that the last line of a source, at the offset `at`, has no line feed.
     pub(crate) fn torn(&mut self, source: usize, at: usize) {
         self.files.entry(source).or_default().torn = Some(at);
     }
@@ -81,7 +83,7 @@ impl Findings {
         }
     }
 
-    /// Adds the findings in lines that come after these.
+    /// Adds the findings in lines that come after the lines of these findings.
     pub(crate) fn append(&mut self, later: Findings) {
         self.lines += later.lines;
         for (source, of_file) in later.files {
@@ -98,7 +100,7 @@ impl Findings {
         self.lost_unread += later.lost_unread;
     }
 
-    /// Reports all findings to the user; `path` returns the path of each source.
+    /// Reports all findings to the user. `path` returns the path of the source with an index.
     pub(crate) fn report_to_user<'p>(&self, path: impl Fn(usize) -> &'p Path, messages: &mut Messages) {
         for (source, file) in &self.files {
             file.report_to_user(path(*source), messages);
@@ -132,17 +134,18 @@ impl Findings {
     }
 }
 
-/// Returns whether the user has asked for such losses: a flight recorder keeps the newest records, a limited
-/// file its newer half.
+/// Returns whether the user has asked for losses of this `reason`: a flight recorder keeps only the newest records, and
+/// a file with a limit only its newer half.
 fn is_requested_loss(reason: LossReason) -> bool {
     matches!(reason, LossReason::Overwritten | LossReason::Rotated)
 }
 
-/// The number of unknown reasons that are counted separately: a damaged file may have one in every line.
+/// The greatest number of unknown reasons that are counted separately: a damaged file may have another reason in every
+/// line.
 pub(crate) const REASONS: usize = 16;
 
-/// Adds a loss to the losses for reasons that are not known here; beyond [`REASONS`] of them, adds it to the last
-/// one.
+/// Adds a loss to the losses for reasons that this version does not know. If there are [`REASONS`] reasons already, a
+/// loss for another reason is added to the last one.
 pub(crate) fn add_loss(losses: &mut Vec<(Name, u64)>, reason: Name, records: u64) {
     let known = losses.iter().position(|(known, _)| *known == reason);
     let known = known.or_else(|| losses.len().checked_sub(1).filter(|_| losses.len() >= REASONS));
@@ -192,7 +195,7 @@ fn digits(ticks: u64) -> String {
     String::from_utf8_lossy(&ticks_digits(Ticks(ticks))).into_owned()
 }
 
-/// The numbers in findings, which do not depend on the order in which lines were merged.
+/// The counts in findings, which do not depend on the order in which lines were merged.
 #[cfg(test)]
 #[derive(Debug, PartialEq)]
 pub(crate) struct FindingCounts {

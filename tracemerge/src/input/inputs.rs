@@ -1,5 +1,5 @@
-//! The open chosen traces: their sources of lines with the origins, and logs of other programs, in the order of
-//! boots.
+//! The chosen traces, open for reading: their sources of lines with the origin of each, and logs of other programs, in
+//! the order of boots.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,9 +21,9 @@ use crate::ui::messages::Messages;
 /// The origin of records: a file or a ring, with its thread and run.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    /// The thread's run, if it is known.
+    /// The run of the origin's thread, if it is known.
     pub run: Option<Run>,
-    /// The id of the file's thread.
+    /// The id of the origin's thread.
     pub tid: u64,
     /// The thread's last name; empty if it is not known or was not read.
     pub name: Vec<u8>,
@@ -33,19 +33,20 @@ pub(crate) struct Origin {
     pub is_shown: bool,
     /// Whether the origin is a log of another program, which has no process and no thread.
     pub is_log: bool,
-    /// Whether the sites of the origin's messages are known.
+    /// Whether the sites of the origin's messages are known, because the source has them.
     pub has_sites: bool,
-    /// The thread's waits for the tracer, if the file has ended.
+    /// The thread's waits for the tracer; `None` if the file has no end, or the waits are counted at another source of
+    /// it.
     pub waited: Option<WaitedTime>,
     /// The conversion from the clock of the origin's machine, if its lines were converted to the ticks of another
     /// machine.
     pub foreign: Option<Scale>,
 }
 
-/// The time for which a thread has waited for the tracer while its file was written.
+/// The time for which a thread has waited for the tracer while one file was written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitedTime {
-    /// The sums.
+    /// The sums of the thread's waits.
     pub waited: Waited,
     /// The ticks of the file's first line.
     pub first: u64,
@@ -58,18 +59,19 @@ pub(crate) struct WaitedTime {
 pub(crate) struct Inputs {
     /// The sources of each boot.
     pub boots: Vec<Vec<Source>>,
-    /// The origin of each source: those of the first boot, then those of the next.
+    /// The origin of each source: the origins of the first boot's sources, then those of the next boot's.
     pub origins: Vec<Origin>,
-    /// The ticks of the first line and of the last, for each boot.
+    /// The ticks of the first line and of the last line of each boot.
     pub ends: Vec<(u64, u64)>,
-    /// A run of the reference machine, for each source whose ticks were converted to that machine's ticks.
+    /// For each source whose ticks were converted to those of a reference machine, a run of that machine; otherwise
+    /// `None`.
     pub references: Vec<Option<Run>>,
 }
 
 impl Inputs {
     /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale, by the messages
-    /// that `sync` finds between them. Reads the
-    /// names of threads if `with_names`, which costs a look at the beginning and the end of each file.
+    /// that `sync` finds between the machines. Reads the names of threads if `with_names`, which costs a look at the
+    /// beginning and the end of each file.
     ///
     /// # Errors
     /// No file can be mapped, or a log cannot be read.
@@ -149,7 +151,7 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Puts traces of several machines on one scale of ticks.
+    /// Puts traces of several machines on one scale of ticks, and joins their boots.
     fn align(&mut self, sync: &[SyncPatterns], messages: &mut Messages) -> Result<(), Error> {
         if self.boots.len() < 2 && sync.is_empty() {
             return Ok(());
@@ -180,8 +182,8 @@ impl Inputs {
         Ok(())
     }
 
-    /// Makes the sources leave out calls that certainly took less than `ns` nanoseconds and have nothing inside, if
-    /// that is cheap. The inputs must have their clocks.
+    /// Makes the sources leave out calls that certainly took less than `ns` nanoseconds and contain no records, if
+    /// leaving them out is cheap. The origins must have their clocks already.
     pub(crate) fn leave_out_shorter_calls(&mut self, ns: u64) {
         for (origin, source) in self.origins.iter().zip(self.boots.iter_mut().flatten()) {
             source.leave_out_shorter_calls(origin.clock.ticks_within(ns));
@@ -193,7 +195,7 @@ impl Inputs {
         self.origins.iter().zip(self.boots.iter().flatten())
     }
 
-    /// Leaves out the bytes that files have lost by truncation, and notes in `ends` the new end of each such file.
+    /// Leaves out the bytes that files have lost by truncation, and stores in `ends` the new length of each such file.
     /// Returns whether a file has become shorter since the last call.
     pub(crate) fn give_up_truncated(&mut self, ends: &mut BTreeMap<PathBuf, usize>) -> bool {
         let mut any = false;

@@ -1,4 +1,5 @@
-//! The machines of traces, and how certain their times are beside each other, without a merge.
+//! The machines of traces, and how certain the times of each are beside those of the others. No lines are merged for
+//! this.
 
 use trace_format::meta::Run;
 
@@ -14,36 +15,38 @@ use crate::ui::messages::Messages;
 pub(crate) struct Machine {
     /// The id of the machine's boot; empty if no file names it.
     pub boot: Vec<u8>,
-    /// The way in which the machine's lines get their places among those of others.
+    /// How the machine's lines were ordered among those of the other machines.
     pub placed_by: PlacedBy,
-    /// The nanoseconds by which its wall clock is ahead of that of the reference: the median over the trace. Unknown
-    /// without messages.
+    /// The nanoseconds by which the machine's clock is ahead of the clock of the reference: the median over the trace.
+    /// `None` if no messages were found, and at the reference itself.
     pub offset_ns: Option<i64>,
-    /// The least, the median and the greatest error of its times, in nanoseconds; `None` if nothing limits them.
+    /// The least, the median and the greatest error of the machine's times, in nanoseconds; `None` if nothing limits
+    /// the errors, and at the reference itself.
     pub error_ns: Option<[u64; 3]>,
-    /// The largest error of its wall clock that its system states, in nanoseconds.
+    /// The largest error that the machine's system states for its wall clock, in nanoseconds; `None` if it states none.
     pub wall_error_ns: Option<u64>,
-    /// The messages that it exchanged with other machines, by the place of the other one in the list of machines.
+    /// The counts of the messages that the machine exchanged with each other machine, in the order of the other
+    /// machines.
     pub pairs: Vec<PairOfMachines>,
 }
 
-/// The way in which the lines of a machine get their places among those of others.
+/// How the lines of a machine were ordered among those of the other machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlacedBy {
-    /// The machine whose ticks are those of the merge.
+    /// This machine is the reference: the merge has its ticks.
     Reference,
-    /// Messages, and wall clocks as far as their systems state errors.
+    /// By messages, and by wall clocks as far as their systems state errors.
     Limits,
-    /// Messages that leave one side without limit, at least in part.
+    /// By messages that leave one side without a limit, at least in part, so that an assumption fills the gap.
     Assumption,
-    /// The wall clock alone.
+    /// By the wall clock alone.
     WallClock,
-    /// Behind or before the others, because it did not trace at the same time.
+    /// Behind or before all lines of the other machines, because this machine did not trace at the same time.
     Boot,
 }
 
 impl PlacedBy {
-    /// Returns the name for programs.
+    /// Returns the name of this way in output for other programs.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -56,21 +59,22 @@ impl PlacedBy {
     }
 }
 
-/// The messages between a machine and another one.
+/// The counts of the messages between a machine and another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PairOfMachines {
-    /// The place of the other machine in the list of machines.
+    /// The index of the other machine in the list of machines.
     pub other: usize,
-    /// The matches that limit the two clocks or agree with the limits.
+    /// The number of matched messages that limit the offset of the two clocks or agree with the limits.
     pub kept: u64,
-    /// The matched messages that were not used: no others support them, or a clock was set near them.
+    /// The number of matched messages that were not used, because no other messages support them, or because a clock
+    /// was set near them.
     pub unused: u64,
-    /// The matches that contradict others.
+    /// The number of matched messages that contradict other messages.
     pub contradictory: u64,
 }
 
-/// Returns the machines of `boots`, in their order; `runs` are the runs of the files. Messages that `sync` finds place
-/// them, or otherwise the wall clocks.
+/// Returns the machines of `boots`, in the order of `boots`; `runs` has the runs of the files. The messages that `sync`
+/// finds order the lines of different machines, or otherwise the wall clocks do.
 pub(crate) fn machines(
     boots: &[Vec<Source>],
     runs: &[Vec<Option<Run>>],
@@ -113,7 +117,7 @@ pub(crate) fn machines(
     all
 }
 
-/// Fills in the facts about a machine that an alignment has.
+/// Stores in `machine` the facts that an alignment has about the boot with the index `place`.
 fn place_by(alignment: &Alignment, place: usize, machine: &mut Machine) {
     let errors = alignment.errors(place);
     let mut offsets: Vec<i64> =

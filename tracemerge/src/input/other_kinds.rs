@@ -1,4 +1,5 @@
-//! Lines that views leave out: lines of kinds that only later versions know, counted by kind, and states of threads.
+//! Counts of the lines that views leave out: lines of kinds that only later versions know, by kind, and states of
+//! threads.
 
 use std::collections::BTreeMap;
 
@@ -7,52 +8,52 @@ use trace_format::line::OtherKind;
 
 use crate::ui::messages::{Grouped, count};
 
-/// The numbers of lines, by the characters of their kinds.
+/// The counts of lines that views leave out.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct OtherKinds {
-    /// The numbers of lines of kinds that are not known.
+    /// The numbers of lines of kinds that this version does not know, by the character of the kind.
     unknown: BTreeMap<char, u64>,
-    /// The number of states of threads.
+    /// The number of lines with a state of a thread.
     #[serde(skip)]
     states: u64,
-    /// The number of states that the kernel has lost.
+    /// The number of thread states that the kernel has lost.
     #[serde(skip)]
     lost_states: u64,
 }
 
 impl OtherKinds {
-    /// Counts a line.
+    /// Counts a line of an unknown kind.
     #[cold]
     pub(crate) fn see(&mut self, kind: OtherKind) {
         *self.unknown.entry(char::from(kind.byte())).or_default() += 1;
     }
 
-    /// Counts a state of a thread.
+    /// Counts a line with a state of a thread.
     #[cold]
     pub(crate) fn see_state(&mut self) {
         self.states += 1;
     }
 
-    /// Returns the number of states of threads.
+    /// Returns the number of lines with a state of a thread.
     #[must_use]
     pub(crate) fn states(&self) -> u64 {
         self.states
     }
 
-    /// Counts states that the kernel reports lost.
+    /// Adds `lost` to the number of thread states that the kernel reports lost.
     #[cold]
     pub(crate) fn see_lost_states(&mut self, lost: u32) {
         self.lost_states = self.lost_states.saturating_add(lost.into());
     }
 
-    /// Returns the number of states that the kernel has lost.
+    /// Returns the number of thread states that the kernel has lost.
     #[must_use]
     pub(crate) fn lost_states(&self) -> u64 {
         self.lost_states
     }
 
-    /// Adds other numbers to these.
+    /// Adds the counts in `others` to these.
     pub(crate) fn add(&mut self, others: &OtherKinds) {
         self.states += others.states;
         self.lost_states = self.lost_states.saturating_add(others.lost_states);
@@ -61,19 +62,19 @@ impl OtherKinds {
         }
     }
 
-    /// Returns whether there are no such lines.
+    /// Returns whether there are no lines of unknown kinds.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.unknown.is_empty()
     }
 
-    /// Returns the number of the lines.
+    /// Returns the number of all lines of unknown kinds.
     #[must_use]
     pub(crate) fn lines(&self) -> u64 {
         self.unknown.values().sum()
     }
 
-    /// Returns the number of lines of unknown kinds, and these kinds, as text; `None` if there are none.
+    /// Returns the number of lines of unknown kinds, and the kinds, as text; `None` if there are no such lines.
     #[must_use]
     pub(crate) fn as_reported(&self) -> Option<String> {
         let named: Vec<String> =
@@ -83,7 +84,8 @@ impl OtherKinds {
             .then(|| format!("{lines} of kinds that this version does not know ({})", named.join(", ")))
     }
 
-    /// Returns the sentences for an output that leaves these lines out, if there are any.
+    /// Returns the sentences with which an output says that it leaves out lines of unknown kinds or states of threads,
+    /// if there are any.
     pub(crate) fn omissions(&self) -> impl Iterator<Item = String> + use<> {
         let states = (self.states > 0).then(|| count(self.states, "thread state"));
         self.as_reported().into_iter().chain(states).map(|as_reported| format!("left out: {as_reported}"))

@@ -1,5 +1,5 @@
-//! The catalog of sites: all places in programs that the records of a merge come from, in whichever files and runs
-//! they are recorded.
+//! The catalog of sites: all places in programs from which the records of a merge come, in whichever files and runs the
+//! sites are recorded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,20 +11,20 @@ use trace_format::sites::Site;
 #[derive(Debug, Default)]
 pub(crate) struct SiteCatalog {
     known: Mutex<Known>,
-    /// Whether the values of messages are wanted, too. Then two entries of one place whose values have different
-    /// types are two sites.
+    /// Whether the values of messages are wanted, too. If they are, two entries for the same place in a program whose
+    /// values have different types or names are two sites.
     with_values: bool,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     sites: Vec<Arc<Site>>,
-    /// The number of each place in a program.
+    /// The catalog's number of each site, which is stored without the details that do not distinguish sites.
     numbers: HashMap<Site, u32>,
 }
 
-/// Returns the part that two entries of the same place share: without the number, which differs from process to
-/// process, and without the captured values, which an entry may lack.
+/// Returns a site without the details in which two entries for the same place in a program may differ: without its
+/// number, which differs from process to process, and without the captured values, which an entry may lack.
 fn place_of(site: &Site) -> Site {
     Site {
         id: 0,
@@ -37,20 +37,21 @@ fn place_of(site: &Site) -> Site {
 }
 
 impl SiteCatalog {
-    /// Makes a catalog for a merge in which messages have their values. In it, entries of one place whose values have
-    /// other types or names, as in a generic function, are different sites.
+    /// Makes a catalog for a merge in which messages have their values. In it, entries for the same place in a program
+    /// whose values have other types or names, as in a generic function, are different sites.
     #[must_use]
     pub(crate) fn with_values() -> SiteCatalog {
         SiteCatalog { with_values: true, ..SiteCatalog::default() }
     }
 
-    /// Returns whether the values of messages are wanted.
+    /// Returns whether the values of messages are wanted, too.
     #[must_use]
     pub(crate) fn has_values(&self) -> bool {
         self.with_values
     }
 
-    /// Returns the number of a site, from 1. A place has one number, even if its processes gave it others.
+    /// Returns the catalog's number of a site, from 1. A site has one number here, even if its processes gave it
+    /// different ones.
     pub(crate) fn number(&self, site: &Site) -> u32 {
         let place = if self.with_values {
             Site { id: 0, shares_line: false, ..site.clone() }
@@ -67,7 +68,7 @@ impl SiteCatalog {
         number
     }
 
-    /// Returns the site that has a number.
+    /// Returns the site that has this number in the catalog; `None` if no site has it.
     pub(crate) fn site(&self, number: u32) -> Option<Arc<Site>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.sites.get((number as usize).checked_sub(1)?).cloned()
@@ -78,7 +79,7 @@ impl SiteCatalog {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).sites.clone()
     }
 
-    /// Returns a function that numbers sites as this catalog does.
+    /// Returns a function that returns the catalog's number of a site.
     #[must_use]
     pub(crate) fn numbers(catalog: &Arc<SiteCatalog>) -> SiteNumbers {
         let catalog = catalog.clone();
@@ -100,7 +101,8 @@ impl<T> PerSite<T> {
         PerSite { catalog, made: Vec::new() }
     }
 
-    /// Returns the value that `make` has made of the site with this number; `None` if no site has the number.
+    /// Returns the value that `make` makes of the site with this number in the catalog; `None` if no site has the
+    /// number.
     pub(crate) fn get(&mut self, number: u32, make: impl FnOnce(&Site) -> T) -> Option<&mut T> {
         let index = (number as usize).checked_sub(1)?;
         if self.made.get(index).is_none_or(Option::is_none) {

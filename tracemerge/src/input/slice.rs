@@ -1,12 +1,11 @@
-//! Partitions time into slices. A slice has the part of each sorted range between two moments; all parts of it
+//! Partitions time into slices. A slice has the part of each sorted range between two moments; all parts of a slice
 //! together have a few megabytes.
 //!
-//! Each slice can be merged alone, and the lines of the slices, one after the other, are the lines of the whole
-//! merge. So threads share the work by slices, the size of a slice bounds the memory, and a range of time consists of
-//! slices. A slice ends only at the beginning of a line, and bytes that are not a line stay with the line before
-//! them.
+//! Each slice can be merged alone, and the lines of the slices, one after the other, are the lines of the whole merge.
+//! So threads share the work by slices, the size of a slice bounds the memory, and a range of time consists of slices.
+//! A slice ends only at the beginning of a line, and bytes that are not a line stay with the line before these bytes.
 //!
-//! The end of a slice is guessed from the end of the slice before, tried in each sorted range, and corrected.
+//! The end of a slice is estimated from the length of the previous slice, tried in each sorted range, and corrected.
 
 use std::io::{BufWriter, Write};
 use std::ops::Range;
@@ -21,12 +20,12 @@ use crate::input::findings::Findings;
 use crate::input::source::{Content, SortedRange, Source};
 use crate::ui::error::Error;
 
-/// The number of bytes in the first slice: fewer than in later ones, so that a reader of the output waits for less.
-/// Tests have many small slices.
+/// The number of bytes that the first slice is to have. It is less than in later slices, so that a reader of the output
+/// gets the first lines sooner. Tests have many small slices.
 const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };
 /// The number of bytes that later slices are to have.
 const USUAL: usize = if cfg!(test) { 128 } else { 1 << 20 };
-/// The factor by which slices are larger if their sink takes records.
+/// The factor by which later slices are larger if their sink takes records.
 const RECORDS: usize = 8;
 
 /// A range of ticks.
@@ -34,7 +33,7 @@ const RECORDS: usize = 8;
 pub(crate) struct TickPeriod {
     /// The first ticks that are in the period.
     pub since: u64,
-    /// The first ticks after the period; `None` if it has no end.
+    /// The first ticks after the period; `None` if the period has no end.
     pub until: Option<u64>,
 }
 
@@ -46,29 +45,30 @@ impl TickPeriod {
 /// The part of a sorted range that is in one slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SlicePart {
-    /// The place of the source among all sources.
+    /// The index of the source among all sources.
     pub source: usize,
-    /// The lines of the source that are in the slice.
+    /// The lines of the sorted range that are in the slice.
     pub lines: PartLines,
 }
 
 /// The lines of a part of a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PartLines {
-    /// The lines are text, and have this range of the source's bytes.
+    /// The lines are text: this range of the source's bytes.
     Text(Range<usize>),
-    /// The source renders the lines whose ticks are in the slice's period.
+    /// The source renders its lines whose ticks are in the slice's period.
     Rendered,
 }
 
-/// A period with its lines in all sources, few enough to be merged in memory.
+/// A period with the lines that all sorted ranges have in it, few enough to be merged in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slice {
-    /// The ticks of the slice.
+    /// The period of ticks that the slice covers.
     pub period: TickPeriod,
     /// The ticks of the slice's first line.
     pub first: u64,
-    /// The parts in the order of ties; sorted ranges that have nothing in the slice are left out.
+    /// The parts of the sorted ranges, in the order of lines with equal ticks. Sorted ranges that have no lines in the
+    /// slice are left out.
     pub parts: Vec<SlicePart>,
 }
 
@@ -84,37 +84,37 @@ impl Slice {
     }
 }
 
-/// An iterator that makes the slices, one after the other.
+/// An iterator that makes the slices of a merge, one after the other.
 #[derive(Debug)]
 pub(crate) struct Slicer<'a> {
     sources: &'a [Source],
-    /// The number of truncations at the last check of the ends of the sorted ranges.
+    /// The count of truncations of files when the ends of the sorted ranges were checked last.
     truncations: usize,
     remainders: Vec<Remainder<'a>>,
     /// The ticks at which the next slice begins.
     from: u64,
     until: Option<u64>,
-    /// The wanted number of bytes of the next slice, and, in `usual`, of later ones.
+    /// The number of bytes that the next slice is to have, and, in `usual`, the number for later slices.
     wanted: usize,
     usual: usize,
     /// The expected number of ticks of the next slice.
     step: u64,
 }
 
-/// The rest of a sorted range, for the next slices.
+/// The rest of a sorted range, which is for the next slices.
 #[derive(Debug)]
 struct Remainder<'a> {
     source: usize,
     content: Content<'a>,
     next: Boundary,
     end: Boundary,
-    /// The number of bytes that the slice before had of the range.
+    /// The number of bytes that the previous slice had of the range.
     last: usize,
 }
 
 impl<'a> Slicer<'a> {
-    /// Prepares slices of the lines that `ranges` have in `period`; the rank of a range is its place among them.
-    /// Reports a range that has bytes but no line to `findings`.
+    /// Prepares slices of the lines that `ranges` have in `period`. The rank of a range is its index in `ranges`.
+    /// Reports to `findings` a range that has bytes but no line.
     #[must_use]
     pub(crate) fn new(
         sources: &'a [Source],
@@ -156,14 +156,14 @@ impl<'a> Slicer<'a> {
         self
     }
 
-    /// Returns the approximate number of bytes that are still to come.
+    /// Returns the approximate number of bytes that the further slices will have.
     #[must_use]
     pub(crate) fn left(&self) -> usize {
         self.remainders.iter().map(|remainder| remainder.end.at - remainder.next.at).sum()
     }
 
-    /// Returns the end of the next slice, which begins with the ticks `first`, so that it has about the wanted bytes:
-    /// the first ticks after the slice, and the boundary in each sorted range.
+    /// Returns an end of the next slice, which begins with the ticks `first`, for which it has about the wanted number
+    /// of bytes: the first ticks after the slice, and the boundary in each sorted range.
     fn end_of_slice(&mut self, first: u64) -> (Option<u64>, Vec<Boundary>) {
         let rest = |slicer: &Slicer<'_>| {
             (slicer.until, slicer.remainders.iter().map(|remainder| remainder.end).collect())
@@ -209,7 +209,7 @@ impl<'a> Slicer<'a> {
         (Some(low.ticks), low.boundaries)
     }
 
-    /// Leaves out the bytes that files have lost by truncation since they were mapped.
+    /// Leaves out the bytes that files have lost by truncation since the last check.
     fn leave_out_truncated(&mut self) {
         if self.truncations == truncation::count() {
             return;
@@ -278,8 +278,8 @@ impl Iterator for Slicer<'_> {
     }
 }
 
-/// Passes all text of a source to `see` in order, in stretches of whole lines. Reports bytes that are not a record to
-/// `damaged`, by offset and number of bytes.
+/// Passes all text of a source to `see` in order, in stretches of whole lines. Reports to `damaged` the bytes of a
+/// rendered source that are not a record, by their offset and number.
 pub(crate) fn each_stretch(
     source: &Source,
     damaged: &mut dyn FnMut(usize, usize),
@@ -300,8 +300,9 @@ pub(crate) fn each_stretch(
     }
 }
 
-/// Returns the source as text that can be read anywhere: writes rendered lines to a file without a name. Calls `see`
-/// with the offset of each message whose site is known, and the number that `numbers` gives that site.
+/// Returns the source as text: if it is rendered, writes its lines to a file without a name, which is then the source.
+/// Calls `see` with the offset in the text of each rendered message whose site is known, and the number that `numbers`
+/// gives to that site.
 ///
 /// # Errors
 /// No space is left for the text.
@@ -341,14 +342,15 @@ impl Remainder<'_> {
         }
     }
 
-    /// Returns whether the next line may have ticks before `until`, regardless of the number of bytes.
+    /// Returns whether the next line of the sorted range may have ticks before `until`, regardless of the number of
+    /// bytes.
     fn may_have_lines_before(&self, until: Option<u64>) -> bool {
         self.next.ticks.is_some_and(|first| until.is_none_or(|until| first < until))
     }
 }
 
 impl<'a> Content<'a> {
-    /// Returns the boundaries at both ends; in a text, the first is at `start`.
+    /// Returns the boundaries at both ends of the content; in a text, the first is at the offset `start`.
     fn boundaries(&self, start: usize) -> (Boundary, Boundary) {
         match self {
             Content::Text(bytes) => (Boundary::before(bytes, start), Boundary::end(bytes)),
@@ -360,8 +362,8 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Returns the boundary before the first line with `ticks` or more. The boundary must lie between `low` and
-    /// `high`; `step` is a guess of its distance from `low` in bytes.
+    /// Returns the boundary before the first line with `ticks` or more. The boundary must lie between `low` and `high`;
+    /// `step` is an estimate of its distance from `low` in bytes.
     fn first_from(&self, ticks: u64, low: Boundary, high: Boundary, step: usize) -> Boundary {
         match self {
             Content::Text(bytes) => first_from(bytes, ticks, low, high, step),
@@ -375,18 +377,18 @@ impl<'a> Content<'a> {
     }
 }
 
-/// A moment at which a slice might end.
+/// A moment at which a slice might end, and what the slice would then have.
 #[derive(Debug)]
 struct Trial {
     ticks: u64,
-    /// The number of bytes that the slice would have if it ended there.
+    /// The number of bytes that the slice would have if it ended at `ticks`.
     bytes: usize,
     boundaries: Vec<Boundary>,
 }
 
 impl Trial {
-    /// Returns the ticks to try next between this trial and `high`: on odd turns, those at which the slice would have
-    /// `wanted` bytes if the bytes were spread evenly; on even turns, the middle.
+    /// Returns the ticks to try next between this trial and `high`: on odd turns, the ticks at which the slice would
+    /// have `wanted` bytes if the bytes were spread evenly; on even turns, the middle.
     fn between(&self, high: &Trial, wanted: usize, turn: u32) -> u64 {
         let ticks = high.ticks - self.ticks;
         let (share, of) = if turn % 2 == 0 {

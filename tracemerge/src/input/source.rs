@@ -1,9 +1,9 @@
-//! The sources of a merge: the bytes of the trace files, or renderers that make their lines, and the sorted ranges in
-//! them.
+//! The sources of a merge: the bytes of the trace files, or renderers that make the lines of such files, and the sorted
+//! ranges in the sources.
 //!
-//! A *sorted range* is a part of a source in which ticks never go back. A sound file is one sorted range, and the
-//! merge assumes that until it meets a line with smaller ticks. Only then, or if the output cannot be begun anew, the
-//! bytes are searched for [breaks] beforehand.
+//! A *sorted range* is a part of a source in which ticks never go back. A sound file is one sorted range, and the merge
+//! assumes that until it meets a line with smaller ticks; it then searches the bytes for [breaks] and begins anew. If
+//! the output cannot be begun anew, it searches them beforehand.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -27,7 +27,7 @@ use crate::time::clocks::Clocks;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
-/// A trace that is open for reading: a text, or a renderer that produces text from another format.
+/// A trace that is open for reading: text, or a renderer that makes text from another format.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// The path of the file, for messages.
@@ -40,28 +40,28 @@ pub(crate) struct Source {
 pub(crate) enum Content<'a> {
     /// The source is text, and these are its bytes.
     Text(&'a [u8]),
-    /// The source has no text before this renders it.
+    /// The source is not text; this renders its lines.
     Rendered(&'a dyn LineSource),
 }
 
 /// The data that a source keeps open.
 #[derive(Debug)]
 enum Stored {
-    /// The first `end` bytes of a text; a smaller `end` leaves out bytes that were truncated since the file was
-    /// mapped.
+    /// The first `end` bytes of a text. Bytes after `end` are left out, because the file has lost them by truncation or
+    /// because the last line is incomplete.
     Text { bytes: TextBytes, end: usize },
     /// A renderer, which makes text on demand.
     Rendered(Box<dyn LineSource>),
 }
 
-/// The bytes of a text, with their owner.
+/// The bytes of a text, with the object that owns them.
 #[derive(Debug)]
 enum TextBytes {
-    /// A file.
+    /// The bytes of a mapped file.
     Mapped(Arc<Map>),
-    /// The file of a thread whose ring was read.
+    /// The bytes of a thread's file that was read together with the thread's ring.
     File(Arc<FileWithRing>),
-    /// The bytes that a ring in memory has for the file.
+    /// The lines of the records that are only in a thread's ring, which come after its file.
     Ring(Arc<FileWithRing>),
 }
 
@@ -79,7 +79,7 @@ impl Deref for TextBytes {
 }
 
 impl Stored {
-    /// Returns a text with all its bytes.
+    /// Returns a text with all of `bytes`.
     fn text(bytes: TextBytes) -> Stored {
         let end = bytes.len();
         Stored::Text { bytes, end }
@@ -87,9 +87,9 @@ impl Stored {
 }
 
 impl Source {
-    /// Maps the file of `trace`, and adds the bytes that its ring has after it if the ring was read. Otherwise, if
-    /// the run was `alive` before this call, leaves out an incomplete last line, so that the merge has a prefix of
-    /// the thread's trace.
+    /// Opens the file of `trace`; if the thread's ring was read, too, returns the ring's lines as a second source. If
+    /// it was not and the run was `alive` before this call, leaves out an incomplete last line of the file, so that the
+    /// merge has a prefix of the thread's trace.
     ///
     /// # Errors
     /// The file cannot be opened or mapped.
@@ -116,10 +116,11 @@ impl Source {
         Ok(vec![Source::of_trace(path, map, alive)])
     }
 
-    /// [Opens](Self::open) all files on all processors; `alive` returns whether the run of a file is alive.
+    /// [Opens](Self::open) the files of all `traces`, on all processors. `alive` returns whether the run of a trace is
+    /// alive.
     ///
     /// # Errors
-    /// Each file may fail as in [`Self::open`].
+    /// For each trace as [`Self::open`].
     pub(crate) fn open_all(
         traces: &[Trace],
         alive: impl FnMut(&Trace) -> bool,
@@ -144,7 +145,7 @@ impl Source {
             .collect()
     }
 
-    /// Opens the trace file at `path`, which has lines or records.
+    /// Opens the trace file at `path`, which has lines or, if it is raw, records.
     ///
     /// # Errors
     /// The file cannot be opened or mapped.
@@ -163,7 +164,7 @@ impl Source {
         Source { path, stored: Stored::Text { bytes: TextBytes::Mapped(map), end } }
     }
 
-    /// Returns a source whose lines `render` makes; `path` is for messages.
+    /// Returns a source whose lines `render` makes; `path` is its name in messages.
     #[cfg(test)]
     pub(crate) fn of_lines(path: PathBuf, render: Box<dyn LineSource>) -> Source {
         Source { path, stored: Stored::Rendered(render) }
@@ -175,7 +176,7 @@ impl Source {
         Source { path: path.to_owned(), stored: Stored::text(TextBytes::Mapped(Arc::new(map))) }
     }
 
-    /// Returns a source of the whole of a file that is open and does not change; `path` is for messages.
+    /// Returns a source with all bytes of `file`, which is open and does not change; `path` is its name in messages.
     ///
     /// # Errors
     /// The file cannot be mapped.
@@ -185,7 +186,7 @@ impl Source {
         Ok(Source { path, stored: Stored::text(TextBytes::Mapped(Arc::new(map))) })
     }
 
-    /// Returns a source called `path` that has `bytes`.
+    /// Returns a source with `bytes`; `path` is its name in messages.
     #[cfg(test)]
     pub(crate) fn of(path: &str, bytes: &[u8]) -> Source {
         Source { path: path.into(), stored: Stored::text(TextBytes::Mapped(Arc::new(Map::of(bytes)))) }
@@ -201,7 +202,7 @@ impl Source {
         }
     }
 
-    /// Returns the bytes of a text; none for a source that is [rendered](Content::Rendered).
+    /// Returns the bytes of a source that is text; none for a source that is [rendered](Content::Rendered).
     #[inline]
     #[must_use]
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -211,7 +212,7 @@ impl Source {
         }
     }
 
-    /// Returns whether the source has the sites of messages.
+    /// Returns whether the source knows the sites of its messages.
     #[must_use]
     pub(crate) fn has_sites(&self) -> bool {
         match &self.stored {
@@ -220,7 +221,7 @@ impl Source {
         }
     }
 
-    /// Replaces the renderer by the one that `change` makes of it, if the source is not text.
+    /// Replaces the renderer of a source that is not text by the renderer that `change` makes of it.
     pub(crate) fn change(&mut self, change: impl FnOnce(Box<dyn LineSource>) -> Box<dyn LineSource>) {
         let nothing = Stored::text(TextBytes::Mapped(Arc::new(Map::nothing())));
         self.stored = match std::mem::replace(&mut self.stored, nothing) {
@@ -229,22 +230,23 @@ impl Source {
         };
     }
 
-    /// Makes the source leave out calls that took fewer than `ticks` and have nothing inside, if that is cheap.
+    /// Makes the source leave out calls that took fewer than `ticks` and contain no records, if leaving them out is
+    /// cheap.
     pub(crate) fn leave_out_shorter_calls(&mut self, ticks: u64) {
         if let Stored::Rendered(render) = &mut self.stored {
             render.leave_out_shorter_calls(ticks);
         }
     }
 
-    /// Marks the bytes in `range` as read for the last time, so that they need not stay in this process's memory.
-    /// Small ranges are not worth the call. Reading the bytes again is still possible.
+    /// Marks the bytes in `range` as read for the last time, so that they need not stay in this process's memory. Small
+    /// ranges are not worth the call. The bytes can still be read again.
     pub(crate) fn forget(&self, range: Range<usize>) {
         if let Stored::Text { bytes: TextBytes::Mapped(map), .. } = &self.stored {
             map.forget(range);
         }
     }
 
-    /// Returns text that has the source's `#` lines, at least those at its beginning and its end.
+    /// Returns text that contains at least the `#` lines at the source's beginning and at its end.
     #[must_use]
     pub(crate) fn outline(&self) -> Cow<'_, [u8]> {
         match self.content() {
@@ -261,7 +263,7 @@ impl Source {
         }
     }
 
-    /// Returns the readings of the clocks in all `# clock` lines of the source. Reads all of it.
+    /// Returns the readings of the clocks in all `# clock` lines of the source, all of which is read for this.
     #[must_use]
     pub(crate) fn anchors(&self) -> Vec<Anchor> {
         match self.content() {
@@ -278,7 +280,7 @@ impl Source {
         }
     }
 
-    /// Returns the ticks of the first line and of the last; `None` if there is no line.
+    /// Returns the ticks of the source's first line and of its last line; `None` if it has no line.
     #[must_use]
     pub(crate) fn ends(&self) -> Option<(u64, u64)> {
         match self.content() {
@@ -287,7 +289,7 @@ impl Source {
         }
     }
 
-    /// Returns the number of bytes of the text; for a source that is rendered, its [`LineSource::size`].
+    /// Returns the number of bytes of the source's text; for a source that is rendered, its [`LineSource::size`].
     #[must_use]
     pub(crate) fn size(&self) -> usize {
         match self.content() {
@@ -303,8 +305,8 @@ impl Source {
         place_of(self.bytes(), lines)
     }
 
-    /// Returns the offset at which the file ends now, if it was truncated since it was mapped. Behind that offset,
-    /// the mapping has zeros.
+    /// Returns the offset at which the source's file ends now; `None` if it was not truncated since it was mapped.
+    /// Behind that offset, the mapping has zeros.
     #[must_use]
     pub(crate) fn truncated_at(&self) -> Option<usize> {
         let Stored::Text { bytes, end } = &self.stored else { return None };
@@ -319,7 +321,7 @@ impl Source {
         (new_end < *end).then_some(new_end)
     }
 
-    /// Leaves out the truncated bytes; returns whether more is left out than before.
+    /// Leaves out the bytes that the file has lost by truncation. Returns whether more bytes are left out than before.
     pub(crate) fn end_where_truncated(&mut self) -> bool {
         let truncated_at = self.truncated_at();
         if let (Some(new_end), Stored::Text { end, .. }) = (truncated_at, &mut self.stored) {
@@ -328,15 +330,15 @@ impl Source {
         truncated_at.is_some()
     }
 
-    /// Returns whether this is text from a ring.
+    /// Returns whether the source is the text of records in a ring.
     #[must_use]
     pub(crate) fn is_ring(&self) -> bool {
         matches!(self.stored, Stored::Text { bytes: TextBytes::Ring(_), .. })
     }
 }
 
-/// Reads the clocks of `files`, each given with its run: those at the beginning and the end of each file. If these show
-/// that the wall clock was set or the machine was suspended, reads the files whole, to find out when.
+/// Reads the clocks of `files`, each given with its run: the readings at the beginning and the end of each file. If
+/// these show that the wall clock was set or the machine was suspended, reads all of each file, to find out when.
 pub(crate) fn clocks_of<'a>(files: impl Iterator<Item = (&'a Run, &'a Source)> + Clone) -> Clocks {
     let mut clocks = Clocks::read(files.clone().map(|(run, source)| (run, source.outline())));
     if clocks.have_steps() {
@@ -345,7 +347,7 @@ pub(crate) fn clocks_of<'a>(files: impl Iterator<Item = (&'a Run, &'a Source)> +
     clocks
 }
 
-/// Returns the range of `whole` that the bytes of `part` occupy; `None` if `part` is a copy.
+/// Returns the range of `whole` in which the bytes of `part` lie in memory; `None` if `part` is a copy.
 #[inline]
 #[must_use]
 pub(crate) fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
@@ -354,15 +356,15 @@ pub(crate) fn place_of(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     (end <= whole.len()).then_some(start..end)
 }
 
-/// A part of a text in which ticks never go back, or all of a source that is rendered. A part of a text
-/// begins and ends where lines begin, or where the text does.
+/// A part of a text in which ticks never go back, or all of a source that is rendered. A part of a text begins and ends
+/// where lines begin, or where the text begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SortedRange {
-    /// The place of the source among all sources.
+    /// The index of the source among all sources.
     pub source: usize,
     /// The offset of the first byte of the range; 0 in a source that is rendered.
     pub start: usize,
-    /// The offset after the last byte of the range.
+    /// The offset after the last byte of the range; without meaning in a source that is rendered.
     pub end: usize,
 }
 
@@ -374,14 +376,14 @@ pub(crate) fn whole(sources: &[Source]) -> Vec<SortedRange> {
     sources.iter().enumerate().map(range).collect()
 }
 
-/// A line whose ticks are smaller than those of the line before: its offset, the ticks before, and its own
+/// A line whose ticks are smaller than those of the previous line: its offset, the previous line's ticks, and its own
 /// ticks.
 pub(crate) type Break = (usize, u64, u64);
 
-/// The number of bytes that [`breaks`] passes over at once if they are in order.
+/// The number of bytes that [`breaks`] skips at once if the lines in them are in order.
 const INDEXED_BYTES: usize = if cfg!(test) { 100 } else { 256 << 10 };
 
-/// Reads all of `bytes` and returns the breaks in them.
+/// Reads all of `bytes` and returns the breaks in them, in order.
 pub(crate) fn breaks(bytes: &[u8]) -> Vec<Break> {
     let mut breaks = Vec::new();
     let (mut starts, mut words) = (Vec::new(), Vec::new());

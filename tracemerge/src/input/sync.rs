@@ -1,5 +1,5 @@
-//! Messages between machines: pairs of patterns find the lines that say that one was sent and that it was received.
-//! [`align_by_messages`](super::align_by_messages) puts the traces on one scale by them.
+//! Messages between machines: pairs of patterns find the lines which say that a message was sent and that it was
+//! received. [`align_by_messages`](super::align_by_messages) puts the traces on one scale by these messages.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
@@ -13,31 +13,32 @@ use crate::file::rendered::LineSource;
 use crate::input::source::{Content, Source};
 use crate::time::order::Message;
 
-/// The greatest number of ids that are remembered.
+/// The greatest number of messages' ids that are remembered.
 const MOST_IDS: usize = 8_000_000;
-/// The bytes of a source that is rendered, of which the lines are in memory together.
+/// The number of bytes of a rendered source whose lines are in memory at a time.
 const RENDERED_BYTES: u64 = 4 << 20;
 
-/// The patterns of a `--sync`: that of the line at sending, and that of the line at receiving. Their groups identify
-/// the message.
+/// The two patterns of a `--sync`: for the line at sending a message, and for the line at receiving it. The text of
+/// their groups identifies the message.
 #[derive(Clone, Debug)]
 pub(crate) struct SyncPatterns {
     sent: Regex,
     received: Regex,
-    /// The groups that both have.
+    /// The groups of both patterns that identify a message.
     groups: Groups,
 }
 
 #[derive(Clone, Debug)]
 enum Groups {
-    /// The first so many of both.
+    /// The first groups of both patterns, this many.
     First(usize),
-    /// The groups of the pattern for sending that the other pattern names.
+    /// The groups of the pattern for sending to which the other pattern refers.
     Named(Vec<usize>),
 }
 
 impl SyncPatterns {
-    /// Reads the two patterns. `\1` in the second one means the text of the first group of the first one.
+    /// Compiles the two patterns. `\1` in the pattern for receiving means the text of the first group of the pattern
+    /// for sending.
     ///
     /// # Errors
     /// A pattern is not a regular expression, or the two do not have the same groups.
@@ -81,13 +82,13 @@ impl SyncPatterns {
     }
 }
 
-/// Returns the name of the group in the second pattern that stands for a group of the first one.
+/// Returns the name of the group in the pattern for receiving that stands for a group of the pattern for sending.
 fn name(group: usize) -> String {
     format!("tracemerge_sync_{group}")
 }
 
-/// Replaces `\1` in the second pattern by the first group of the first one, and so on. Returns the result and the
-/// groups to which it refers, in order.
+/// Replaces `\1` in the pattern for receiving by the first group of the pattern for sending, and so on. Returns the
+/// resulting pattern and the numbers of the groups to which it refers, in order.
 fn resolved(sent: &str, received: &str, of_first: usize) -> Result<(String, Vec<usize>), String> {
     let (mut out, mut named) = (String::new(), Vec::new());
     let mut chars = received.chars().peekable();
@@ -119,7 +120,8 @@ fn resolved(sent: &str, received: &str, of_first: usize) -> Result<(String, Vec<
     Ok((out, named))
 }
 
-/// Returns the inside of a group of a regular expression, with its own groups made anonymous.
+/// Returns the inside of the group with the number `wanted` of a regular expression, with the groups in it made
+/// anonymous.
 fn group_text(pattern: &str, wanted: usize) -> Option<String> {
     let chars: Vec<char> = pattern.chars().collect();
     let (mut at, mut groups, mut depth, mut in_class) = (0, 0, 0usize, 0usize);
@@ -167,27 +169,28 @@ fn group_text(pattern: &str, wanted: usize) -> Option<String> {
     None
 }
 
-/// The messages between the clocks of a merge.
+/// The messages that were found between the clocks of a merge.
 #[derive(Debug, Default)]
 pub(crate) struct SyncMessages {
-    /// The messages of which both lines were found, of different clocks.
+    /// The messages of which both lines were found, recorded with different clocks.
     pub messages: Vec<Message>,
-    /// The lines that match the first patterns, and those that match the second ones.
+    /// The number of lines that match a pattern for sending, and the number of those that match one for receiving.
     pub lines: [u64; 2],
-    /// The ids that several lines of the same kind have, so that they identify nothing.
+    /// The number of ids that several lines at sending, or several at receiving, have, so that they identify no
+    /// message.
     pub repeated: u64,
-    /// Whether there were more ids than are remembered.
+    /// Whether more ids were found than are remembered.
     pub is_cut: bool,
 }
 
-/// The two lines of a message: the clock and the reading of each.
+/// The two lines of a message, at sending and at receiving: the clock and its reading for each that was found.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     ends: [Option<(u32, i64)>; 2],
     is_repeated: bool,
 }
 
-/// Finds messages while lines are read.
+/// The finder of messages, which reads lines and matches them with the patterns.
 #[derive(Debug)]
 pub(crate) struct Matcher<'a> {
     patterns: &'a [SyncPatterns],
@@ -204,7 +207,8 @@ impl<'a> Matcher<'a> {
         Matcher { patterns, hashers, known: HashMap::new(), found: SyncMessages::default() }
     }
 
-    /// Reads all lines of a source. `reading` converts its ticks to readings of the clock with the number `clock`.
+    /// Reads all lines of a source. `reading` converts the source's ticks to readings of its clock, which has the
+    /// number `clock`.
     pub(crate) fn read(&mut self, source: &Source, clock: u32, reading: &dyn Fn(Ticks) -> i64) {
         match source.content() {
             Content::Text(bytes) => self.read_lines(bytes, clock, reading),
@@ -246,7 +250,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Returns the messages that were found, in an order that depends on them alone.
+    /// Returns the messages that were found, in an order that depends on the messages alone.
     #[must_use]
     pub(crate) fn finish(self) -> SyncMessages {
         let mut found = self.found;
@@ -264,7 +268,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Calls `take` with all lines of a source that is rendered, a limited number of bytes at a time.
+/// Calls `take` with all lines of a source that is rendered, in portions of a limited number of bytes.
 fn each_slice(render: &dyn LineSource, mut take: impl FnMut(&[u8])) {
     let Some((mut from, last)) = render.period() else { return };
     let mut lines = Vec::new();

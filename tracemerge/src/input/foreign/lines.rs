@@ -1,21 +1,21 @@
-//! The lines of a log: without byte order mark, line ends, and the NUL bytes that stand in front of a line if a log was
-//! truncated while its writer went on at the old offset.
+//! The lines of a log: without the byte order mark, line ends, and the NUL bytes that come before a line if a log was
+//! truncated while its writer continued at the old offset.
 
 use std::io::{self, BufRead, Read};
 
-/// The number of bytes after which a line is split in two.
+/// The number of bytes after which a long line is split.
 const MAX_LOG_LINE: usize = if cfg!(test) { 300 } else { 1 << 20 };
-/// The number of first bytes that show the encoding.
+/// The number of bytes at the beginning of a log by which its encoding is recognized.
 const ENCODING_BYTES: usize = 64;
-/// The number of NUL bytes that are skipped in a log that is not a regular file, and may be endless.
+/// The greatest number of NUL bytes that are skipped in a log that is not a regular file, and may be endless.
 const MOST_NULS: u64 = 64 << 20;
 
 /// A line of a log, or a part of a very long one.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LogLine {
-    /// The line without its end.
+    /// The line, or its part, without the line end.
     pub text: Vec<u8>,
-    /// Whether this is the rest of a line that was split.
+    /// Whether this is not the beginning of a line, but a further part of a line that was split.
     pub goes_on: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct LogLines<R> {
 }
 
 impl<R: BufRead> LogLines<R> {
-    /// Begins to read lines. Behind a byte order mark, the first line begins.
+    /// Makes a reader of the lines of `input`. The first line begins behind the byte order mark, if there is one.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -48,7 +48,7 @@ impl<R: BufRead> LogLines<R> {
         Ok(LogLines { input: io::Cursor::new(start).chain(input), is_whole: true, nuls })
     }
 
-    /// Reads the next line into `line`; returns whether there was one.
+    /// Reads the next line into `line`. Returns whether there was one.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -96,8 +96,8 @@ impl<R: BufRead> LogLines<R> {
     }
 }
 
-/// Returns the name of the encoding of a text that begins with these bytes, if it is one with several bytes for each
-/// letter.
+/// Returns the name of the encoding of a text that begins with the bytes `start`, if each letter takes several bytes in
+/// that encoding; `None` otherwise.
 fn encoding(start: &[u8]) -> Option<&'static str> {
     match start {
         [0xff, 0xfe, 0, 0, ..] => return Some("UTF-32, little-endian"),

@@ -1,9 +1,9 @@
 //! `--with`: text logs of other programs, put into the timeline by the wall clock.
 //!
-//! Each line that has a time where most of the log's lines have one (see [`place`]) becomes a message of thread 0,
-//! `FILE: LINE`, with the ticks that the traces' clock has at that time as its key; other lines continue that message.
-//! Logs are read once, in a stream, into temporary files that have no name and whose lines are sorted (see [`spool`]).
-//! The merge reads these files like any trace.
+//! Each line that has a time at the position at which most of the log's lines have one (see [`place`]) becomes a
+//! message of thread 0, `FILE: LINE`. Its ticks are those that the traces' clock has at that time. Each other line
+//! continues the message before it. Logs are read once, in a stream, into temporary files that have no name and whose
+//! lines are sorted (see [`spool`]). The merge reads these files like any trace.
 
 mod lines;
 mod place;
@@ -35,26 +35,28 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::ui::units::duration;
 
-/// The numbers of first lines of a log, and of their bytes, that decide where and in which format it writes times. They
-/// are held in memory, so a log of any length is read in bounded memory.
+/// The numbers of lines, and of their bytes, at the beginning of a log that decide where in a line and in which format
+/// it writes times. These lines are held in memory and no others, so a log of any length is read in bounded memory.
 const PROBE_LINES: usize = 1000;
 const PROBE_BYTES: usize = 256 << 10;
-/// The number of first lines, and of characters of each, that the error for a log without times shows.
+/// The number of lines at the beginning of a log, and of characters of each line, that the error for a log without
+/// times shows.
 const SHOWN: (usize, usize) = (3, 80);
 
-/// A boot of the machine, as its traces record it.
+/// A boot of the machine, as its traces record it, for placing the lines of a log.
 struct LogBoot {
     clock: TickClock,
-    /// The time when the boot's first run began.
+    /// The wall time at which the boot's first run began.
     since: Wall,
-    /// The ticks of the boot's first line and of its last.
+    /// The ticks of the first line and of the last line in the boot's traces.
     range: (u64, u64),
 }
 
-/// Adds the logs `with` to the sources of the boots that are to be merged, and reports how well they are placed.
+/// Adds the logs at the paths `with` to `sources`, the sources of each boot that is to be merged: each line is added to
+/// the last boot that had begun at the line's time. Reports how exactly the lines are placed.
 ///
 /// # Errors
-/// A log cannot be read or has no times, or no trace records the wall time.
+/// A log cannot be read or has no times, or no trace records the wall time of its beginning.
 pub(crate) fn add(
     with: &[PathBuf],
     chosen: &Chosen,
@@ -105,7 +107,7 @@ fn boot(traces: &[Trace], sources: &[Source]) -> Option<LogBoot> {
     Some(LogBoot { clock, since: first.wall, range })
 }
 
-/// Reads a log; returns its lines for each boot.
+/// Reads the log at `path`. Returns the log's lines for each boot.
 fn read(
     path: &Path,
     boots: &[Option<LogBoot>],
@@ -145,11 +147,11 @@ fn read(
     }
 }
 
-/// Why a log cannot be merged.
+/// The reason why a log cannot be merged.
 enum Unread {
     Read(io::Error),
     Write(io::Error),
-    /// None of the first lines, which are given, has a time.
+    /// None of the log's first lines, which are given, has a time that can be used.
     NoTimes(Vec<LogLine>),
 }
 
@@ -159,24 +161,24 @@ struct Log<'a> {
     boots: &'a [Option<LogBoot>],
     spools: Vec<Spool>,
     zone: Zone,
-    /// The boot and the ticks of the record that was begun last.
+    /// The boot, by its index, and the ticks of the record that was begun last; `None` before the first record.
     at: Option<(usize, u64)>,
-    /// The lines before the first time. All of them are among the first lines that decide where times are.
+    /// The lines before the first line with a time. They are at most the lines that decide where times are.
     early: Vec<LogLine>,
     /// The number of lines with a time.
     timed: u64,
-    /// The number of lines without a time after the first one that has a time, and before it.
+    /// The numbers of lines without a time: after the first line that has a time, and before it.
     untimed: (u64, u64),
-    /// The number of records before the first line of the traces, and of those after the last.
+    /// The numbers of records before the first line of the traces, and after the last line.
     outside: (u64, u64),
-    /// The number of lines with a time that the wall clock showed more than once.
+    /// The number of lines with a time that the wall clock showed more than once, because it was set back.
     twice: u64,
-    /// The finest resolution of a time so far, in nanoseconds.
+    /// The finest resolution of a line's time so far, in nanoseconds.
     resolution: u64,
 }
 
 impl Log<'_> {
-    /// Reads all lines; returns the place of their times.
+    /// Reads all lines of a log. Returns the position of times in its lines.
     fn read(&mut self, input: impl io::BufRead, is_regular: bool) -> Result<StampPlace, Unread> {
         let mut lines = LogLines::new(input, is_regular).map_err(Unread::Read)?;
         let (mut start, mut bytes) = (Vec::new(), 0);
@@ -203,7 +205,7 @@ impl Log<'_> {
         Ok(place)
     }
 
-    /// Adds a line; returns a line whose memory can be used again.
+    /// Adds a line to the log. Returns a line whose memory can be used again.
     fn add(&mut self, line: LogLine, place: &StampPlace) -> io::Result<LogLine> {
         // The rest of a line that was split is not a line of its own.
         let stamp = if line.goes_on { None } else { place.find(&line.text) };
@@ -281,7 +283,8 @@ impl Log<'_> {
         }
     }
 
-    /// Says which lines were placed without a time of their own, and which zone was assumed.
+    /// Returns, in words, which lines were placed without a time of their own, and which zone was assumed; `None` if
+    /// nothing was assumed.
     fn assumptions(&self) -> Option<String> {
         let mut said = Vec::new();
         let (behind, before) = self.untimed;
@@ -331,19 +334,19 @@ mod tests {
     /// The seconds of 2026-11-21T13:00:00Z, as `date +%s` has them.
     const T: u64 = 1_795_266_000;
 
-    /// A line of the output: its second, its kind and its text.
+    /// A line of the merge's output: its second, its kind and its text.
     type Placed = (u64, Kind, String);
 
-    /// A log in the output.
+    /// The outcome of merging a log, for tests.
     struct Merged {
-        /// The lines in the order of the merge, or why there are none.
+        /// The log's lines in the order of the merge, or the reason why there are none.
         lines: Result<Vec<Placed>, String>,
         said: Option<String>,
-        /// The numbers of lines before the trace's first line and after its last.
+        /// The numbers of the log's lines before the trace's first line and after its last line.
         outside: (u64, u64),
     }
 
-    /// Reads a log whose local times are an hour ahead of UTC, beside a trace of a minute whose ticks are nanoseconds
+    /// Reads a log whose local times are an hour ahead of UTC, beside a trace of one minute whose ticks are nanoseconds
     /// since `T`.
     fn merged(log: &[u8]) -> Merged {
         merged_with(log, [Anchor::new(Ticks(0), Wall(T * SECOND))])

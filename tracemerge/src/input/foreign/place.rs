@@ -1,27 +1,28 @@
-//! The place in a log's lines at which their times stand.
+//! The position in a log's lines at which their times stand.
 //!
-//! A line that has a date elsewhere, for example in the text of an error, continues the line before. So the first lines
-//! of a log decide where its times are.
+//! A line that has a date at another position only, for example in the text of an error, continues the message of the
+//! line before it. So the first lines of a log decide at which position its times are.
 
 use std::collections::BTreeMap;
 
 use crate::input::foreign::stamp::{Stamp, StampFormat};
 
-/// If this many times more lines have their times at a weak place (after a margin, for example) than at any other,
-/// the weak place counts. Dumps of objects and of tables may have several dates in lines that continue another one.
+/// The number of times by which more lines must have a time at a weak position (after a margin, for example) than at
+/// any other position for the weak position to be chosen. Dumps of objects and of tables may have several dates in
+/// lines that continue another line.
 const WEAK: usize = 20;
-/// The bytes that margins consist of.
+/// The bytes of which a margin, the blank beginning of a line, consists.
 const MARGIN: [u8; 2] = [b' ', b'\t'];
 
-/// The text before a time, without what differs from line to line.
+/// A description of the text before a time, without the features that differ from line to line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Lead {
-    /// The number of words before the time. `INFO` and `ERROR` have different lengths, so a column would not do.
+    /// The number of words before the time. A column would not do, because `INFO` and `ERROR` have different lengths.
     words: usize,
-    /// The class of the first byte of the first word, if there is a word.
+    /// The class of the line's first byte that is not of the margin, if there are words before the time; otherwise 0.
     first: u8,
-    /// The bytes directly before the time, for example `[`. Names, numbers and colours in them count as equal, except
-    /// for names of fields: `time=` differs from `expires=`.
+    /// The bytes directly before the time, after the last blank, for example `[`. Names, numbers and colours in these
+    /// bytes count as equal, except for names of fields: `time=` differs from `expires=`.
     glue: Vec<u8>,
     /// The number of bytes in the line's margin.
     margin: usize,
@@ -53,7 +54,8 @@ impl Lead {
     }
 }
 
-/// Returns one letter for all capital letters, for all small ones, and for all digits.
+/// Returns the class of a byte: one letter for all capital letters, one for all small letters, and one digit for all
+/// digits; any other byte itself.
 fn class(b: u8) -> u8 {
     match b {
         b'A'..=b'Z' => b'A',
@@ -63,17 +65,17 @@ fn class(b: u8) -> u8 {
     }
 }
 
-/// The format of a log's times, and their place in its lines.
+/// The format of a log's times, and their position in its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StampPlace {
     format: StampFormat,
     lead: Lead,
-    /// The column at which the first of these times stands.
+    /// The column at which the time stands in the first line that has one at this position.
     column: usize,
 }
 
 impl StampPlace {
-    /// Returns the place at which most of the lines have a time.
+    /// Returns the position at which most of the lines have a time; `None` if no line has a time.
     pub(super) fn of<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<StampPlace> {
         let mut counts: BTreeMap<(StampFormat, Lead), (usize, usize)> = BTreeMap::new();
         for line in lines {
@@ -94,8 +96,8 @@ impl StampPlace {
         Some(StampPlace { format, lead, column })
     }
 
-    /// Returns the time of a line that has one at this place. Lines of another program may be among those of a log, so
-    /// their calendar dates count, too, if they stand there; other numbers do not.
+    /// Returns the time of a line that has one at this position. Lines of another program may be among those of a log,
+    /// so a calendar date in another format counts, too, if it is at this position; other numbers do not.
     pub(super) fn find(&self, line: &[u8]) -> Option<Stamp> {
         let is_here = |(format, stamp): &(StampFormat, Stamp)| {
             let lead = Lead::of(line, stamp, *format);
@@ -114,7 +116,7 @@ impl StampPlace {
         found.map(|(_, stamp)| stamp)
     }
 
-    /// Returns the name of the format, for messages.
+    /// Returns the name of the format of the times, for messages.
     pub(super) fn name(&self) -> &'static str {
         self.format.name()
     }
@@ -129,14 +131,15 @@ mod tests {
     use super::*;
     use crate::input::foreign::stamp::{SECOND, StampTime};
 
-    /// Returns, for each line of a log, whether it has a time at the place that the log's lines decide.
+    /// Returns, for each line of a log, whether it has a time at the position that the log's lines decide.
     fn timed(log: &str) -> Vec<bool> {
         let lines = || log.lines().map(str::as_bytes);
         let place = StampPlace::of(lines()).expect("a place");
         lines().map(|line| place.find(line).is_some()).collect()
     }
 
-    /// Checks a log whose lines that have a time of their own are marked by `+`, and all others by `-`.
+    /// Checks a log in which each line begins with a mark that is not a part of it: `+` if the line has a time of its
+    /// own, otherwise `-`.
     fn check(log: &str) {
         let marks: Vec<bool> = log.lines().map(|line| line.starts_with('+')).collect();
         let text: String = log.lines().map(|line| format!("{}\n", &line[1..])).collect();

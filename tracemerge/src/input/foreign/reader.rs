@@ -1,4 +1,4 @@
-//! The parts of a time, read one after the other.
+//! The reader of the parts of a time, one after the other.
 
 use jiff::civil::DateTime;
 
@@ -6,13 +6,13 @@ use crate::input::foreign::stamp::{SECOND, Stamp, StampTime};
 
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
-/// A year for dates that state none: it has all days that any year has.
+/// The year of dates that state none, until their year is known: it has all days that any year has.
 const LEAP_YEAR: i64 = 2000;
-/// The distances of zones from UTC, in seconds, and the unit of these distances.
+/// The possible offsets of zones from UTC, in seconds, and the unit of which these offsets are multiples.
 const OFFSETS: std::ops::RangeInclusive<i64> = -12 * 3600..=14 * 3600;
 const OFFSET_UNIT: i64 = 900;
 
-/// Returns whether a byte belongs to a word. Bytes of letters that are not in ASCII do.
+/// Returns whether a byte belongs to a word. The bytes of letters that are not in ASCII belong to words.
 pub(super) fn is_of_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_' || !b.is_ascii()
 }
@@ -28,11 +28,11 @@ fn date((year, month, day): (i64, i64, i64), (hour, minute, second): ClockTime) 
     DateTime::new(year, small(month)?, small(day)?, small(hour)?, small(minute)?, second, 0).ok()
 }
 
-/// A reader of the numbers and names in a time: the part of the text that is not read yet.
+/// A reader of the numbers and names in a time. Its text is the part that is not read yet.
 pub(super) struct StampReader<'a>(pub &'a [u8]);
 
 impl StampReader<'_> {
-    /// Reads one of the `wanted` bytes.
+    /// Reads a byte if it is one of the `wanted` bytes, and returns it.
     pub(super) fn byte(&mut self, wanted: &[u8]) -> Option<u8> {
         let (first, rest) = self.0.split_first().filter(|(first, _)| wanted.contains(first))?;
         self.0 = rest;
@@ -52,7 +52,7 @@ impl StampReader<'_> {
         self.number(digits.max(least))
     }
 
-    /// Reads the English name of a month, in its short form.
+    /// Reads the English short name of a month. Returns the month's number, from 1.
     pub(super) fn month(&mut self) -> Option<i64> {
         let (name, rest) = self.0.split_at_checked(3)?;
         self.0 = rest;
@@ -60,7 +60,7 @@ impl StampReader<'_> {
         months.into_iter().find(|(month, _)| month.eq_ignore_ascii_case(name)).map(|(_, number)| number)
     }
 
-    /// Reads the time of day after a date, and the zone.
+    /// Reads the time of day after a date, which the caller has read, and then the zone. Returns the whole time.
     pub(super) fn rest_of_time(&mut self, (year, month, day): (Option<i64>, i64, i64)) -> Option<Stamp> {
         let (clock, ns, resolution) = self.clock()?;
         let date = date((year.unwrap_or(LEAP_YEAR), month, day), clock)?;
@@ -68,8 +68,8 @@ impl StampReader<'_> {
         Some(Stamp { at: 0, time, resolution })
     }
 
-    /// Reads `14:43:52.123`, or `2:43:52 PM`; returns the time of day, the nanoseconds, and the resolution in
-    /// nanoseconds.
+    /// Reads a time of day like `14:43:52.123` or `2:43:52 PM`. Returns the time in whole seconds, the nanoseconds
+    /// after that, and the resolution in nanoseconds.
     fn clock(&mut self) -> Option<(ClockTime, u64, u64)> {
         let mut hour = self.number_of(1, 2)?;
         self.byte(b":")?;
@@ -88,7 +88,8 @@ impl StampReader<'_> {
         Some(((hour, minute, second), ns, resolution))
     }
 
-    /// Reads a decimal fraction of a second, if there is one; returns it and its resolution, in nanoseconds.
+    /// Reads a decimal fraction of a second, if there is one. Returns its nanoseconds and its resolution in
+    /// nanoseconds.
     pub(super) fn fraction(&mut self) -> (u64, u64) {
         let Some((b'.' | b',', rest)) = self.0.split_first() else { return (0, SECOND) };
         let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -102,8 +103,8 @@ impl StampReader<'_> {
             .fold((0, SECOND), |(sum, unit), b| (sum + u64::from(b - b'0') * (unit / 10), unit / 10))
     }
 
-    /// Reads the zone after a time, also after a space: the word `Z`, `UTC` or `GMT`, which may have an offset, or
-    /// an offset. Returns the offset in seconds. Other text is left: it is the message's.
+    /// Reads the zone after a time, directly or after a space: an offset, or the word `Z`, `UTC` or `GMT`, of which the
+    /// last two may have an offset. Returns the offset in seconds. Other text is not read: it belongs to the message.
     fn zone(&mut self) -> Option<i64> {
         let mut ahead = StampReader(self.0);
         let is_apart = ahead.byte(b" ").is_some();
@@ -129,8 +130,8 @@ impl StampReader<'_> {
         Some(offset)
     }
 
-    /// Reads an offset like `+01:00`, `+0100`, `+01` or `+1` that has at least `least` digits, and after which no
-    /// word or number goes on; returns it in seconds.
+    /// Reads an offset like `+01:00`, `+0100`, `+01` or `+1` that has at least `least` digits, and after which no word
+    /// or number continues. Returns the offset in seconds.
     fn offset(&mut self, least: usize) -> Option<i64> {
         let mut ahead = StampReader(self.0);
         let sign = if ahead.byte(b"+-")? == b'-' { -1 } else { 1 };
@@ -163,7 +164,7 @@ impl StampReader<'_> {
         Some(sign * (hours * 3600 + minutes * 60))
     }
 
-    /// Returns whether no word goes on here. `Z-Wave` and `UTC+x` are one word.
+    /// Returns whether the word before the unread text ends where that text begins. `Z-Wave` and `UTC+x` are one word.
     fn ends_word(&self) -> bool {
         match self.0 {
             [b'-' | b'+' | b'.' | b'\'' | b'/', next, ..] => !is_of_word(*next),
@@ -172,7 +173,7 @@ impl StampReader<'_> {
         }
     }
 
-    /// Reads a year after a time and its zone. A zone that is not known is skipped.
+    /// Reads a year after a time and its zone. The name of an unknown zone is skipped.
     pub(super) fn year_behind(&mut self) -> Option<i16> {
         self.byte(b" ")?;
         let zone = self.0.iter().take_while(|b| b.is_ascii_uppercase()).count();

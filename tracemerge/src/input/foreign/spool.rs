@@ -1,21 +1,21 @@
 //! Lines of a log, sorted in bounded memory. Lines are collected in portions. Each portion is sorted and written to a
-//! temporary file without a name: to the last file if the portion is not before that file's last line, otherwise to a
-//! new file. The merge puts the files in order.
+//! temporary file without a name: to the latest file if the portion does not begin before that file's last line,
+//! otherwise to a new file. The merge puts the lines of the files in order.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-/// The number of bytes that are sorted in memory.
+/// The number of bytes of a portion, which is sorted in memory.
 const PORTION: usize = if cfg!(test) { 200 } else { 64 << 20 };
 
-/// The lines of a log.
+/// The lines of a log, which are being sorted.
 #[derive(Default)]
 pub(super) struct Spool {
     text: Vec<u8>,
-    /// The ticks of each record, and the offset at which it begins.
+    /// The records of the current portion: the ticks of each, and the offset in `text` at which it begins.
     records: Vec<(u64, usize)>,
     files: Vec<File>,
-    /// The ticks of the last line of the last file.
+    /// The ticks of the last line of the latest file.
     last: u64,
 }
 
@@ -47,7 +47,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Returns the files, each of which is sorted. Records with the same ticks stand in the log's order.
+    /// Returns the temporary files, each of which is sorted. Records with the same ticks stand in the log's order.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -89,8 +89,8 @@ mod tests {
     use proptest::prelude::*;
     use std::io::{Read, Seek};
 
-    /// Spools records with these ticks, and checks that each file is sorted. Returns the lines of all files, and the
-    /// number of files.
+    /// Spools records with the ticks `records`, and checks that each file is sorted. Returns the lines of all files,
+    /// and the number of files.
     fn spooled(records: &[u64]) -> (Vec<String>, usize) {
         let mut spool = Spool::default();
         for (number, ticks) in records.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Times in a log's lines.
+//! The recognition of times in the lines of a log.
 
 use jiff::civil::DateTime;
 use serde_json::Value;
@@ -6,14 +6,15 @@ use trace_format::wall::Wall;
 
 use crate::input::foreign::reader::StampReader;
 
-/// The nanoseconds of a second.
+/// The number of nanoseconds in a second.
 pub(super) const SECOND: u64 = 1_000_000_000;
-/// The number of first bytes of a line that are searched for a date.
+/// The number of bytes at the beginning of a line in which a date is searched.
 const DATE_SEARCH_BYTES: usize = 64;
-/// The number of these bytes in a line of a web server, in which names of hosts and users stand before the date.
+/// The number of bytes at the beginning of a web server's line in which a date is searched: names of hosts and users
+/// stand before the date.
 const WEB_LOG_SEARCH_BYTES: usize = 1024;
 const WEEKDAYS: [&[u8]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
-/// The fields of a JSON object that may have its time.
+/// The fields of a JSON object that may have the line's time, the preferred ones first.
 const FIELDS: [&str; 9] = [
     "timestamp",
     "time",
@@ -25,30 +26,30 @@ const FIELDS: [&str; 9] = [
     "@t",
     "asctime",
 ];
-/// A time that a line states.
+/// The time that a line of a log states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StampTime {
-    /// A moment.
+    /// The time as a moment, independent of a zone.
     Wall(Wall),
-    /// A date and a time of day.
+    /// The time as a date and a time of day, in the zone that the line states or in an unknown one.
     Civil {
         /// The date, and the time of day in whole seconds.
         date: DateTime,
         /// Whether the line states the year.
         has_year: bool,
-        /// The rest of the time, in nanoseconds.
+        /// The rest of the time after the whole seconds, in nanoseconds.
         ns: u64,
         /// The distance from UTC, in seconds; `None` if the line states no zone.
         offset: Option<i64>,
     },
 }
 
-/// A time in a line.
+/// A time that was found in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// The offset in the line at which the time begins.
     pub at: usize,
-    /// The time.
+    /// The time that the line states.
     pub time: StampTime,
     /// The value of the time's last digit, in nanoseconds.
     pub resolution: u64,
@@ -62,7 +63,7 @@ pub(super) enum StampFormat {
     /// The day stands first and the month has a name: web servers write `[21/Nov/2026:14:43:52 +0000]`, others
     /// `21-Nov-2026 14:43:52` and `21 Nov 2026 14:43:52`.
     DayFirst,
-    /// ISO 8601 is `2026-11-21T14:43:52.123Z`, also with a space, other zones or none; and
+    /// The time is in ISO 8601, like `2026-11-21T14:43:52.123Z`, also with a space, another zone or none; or like
     /// `2026/11/21 14:43:52`.
     Iso,
     /// The time is in seconds since 1970, with decimals, or in milli-, micro- or nanoseconds.
@@ -76,7 +77,7 @@ pub(super) enum StampFormat {
 }
 
 impl StampFormat {
-    /// All formats, the more particular ones first.
+    /// All formats, with the more particular ones first.
     pub(super) const ALL: [StampFormat; 6] = [
         StampFormat::Json,
         StampFormat::DayFirst,
@@ -85,7 +86,7 @@ impl StampFormat {
         StampFormat::MonthFirst,
         StampFormat::NoYear,
     ];
-    /// The formats that write the month and the time of day, so that hardly anything else looks like them.
+    /// The formats that write the month and the time of day, so that hardly any other text looks like them.
     pub(super) const CALENDAR: [StampFormat; 4] =
         [StampFormat::DayFirst, StampFormat::Iso, StampFormat::MonthFirst, StampFormat::NoYear];
 
@@ -101,7 +102,7 @@ impl StampFormat {
         }
     }
 
-    /// Returns the first time of this format near the beginning of a line.
+    /// Returns the first time in this format near the beginning of a line; `None` if there is none.
     pub(super) fn find(self, line: &[u8]) -> Option<Stamp> {
         match self {
             StampFormat::Json => json(line),
@@ -118,7 +119,8 @@ impl StampFormat {
     }
 }
 
-/// Returns the first time that `read` finds at the beginning of a word in the first bytes of a line.
+/// Returns the first time that `read` finds near the beginning of a line. The time must begin at the beginning of a
+/// word, with a byte for which `begins` returns true.
 fn first(
     line: &[u8],
     begins: impl Fn(u8) -> bool,
@@ -133,7 +135,7 @@ fn first(
         .find_map(|at| read(StampReader(&line[at..])).map(|stamp| Stamp { at, ..stamp }))
 }
 
-/// Returns whether an escape sequence that sets a colour ends before `at`.
+/// Returns whether an escape sequence that sets a colour ends directly before the offset `at`.
 fn ends_colour(line: &[u8], at: usize) -> bool {
     let start = line[..at].iter().rposition(|&b| b == 0x1b);
     let sequence = start.and_then(|start| line[start + 1..at].strip_prefix(b"["));
@@ -231,8 +233,8 @@ fn no_year(mut text: StampReader<'_>) -> Option<Stamp> {
     text.rest_of_time((year, month, day))
 }
 
-/// Reads a number of seconds with ten digits, which may have decimals, or a finer one with thirteen, sixteen
-/// or nineteen.
+/// Reads a time since 1970: a number of ten digits in seconds, which may have decimals, or of thirteen, sixteen or
+/// nineteen digits in milli-, micro- or nanoseconds.
 fn epoch(text: &[u8]) -> Option<Stamp> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let unit = match digits {
@@ -262,11 +264,11 @@ mod tests {
     use jiff::tz::TimeZone;
     use proptest::prelude::*;
 
-    /// The nanoseconds of 2026-11-21T14:43:52Z, as `date +%s` has its seconds.
+    /// The wall time 2026-11-21T14:43:52Z in nanoseconds; `date +%s` shows its seconds.
     const T: u64 = 1_795_272_232 * SECOND;
 
-    /// Returns the first format that finds a time in the line, the time, and its resolution. Local times are two hours
-    /// ahead of UTC.
+    /// Returns the first format that finds a time in the line, the wall time, and its resolution. Local times are two
+    /// hours ahead of UTC.
     fn found(line: &str) -> Option<(StampFormat, u64, u64)> {
         let mut zone = Zone::of(TimeZone::fixed(jiff::tz::offset(2)), Wall(T + 40 * 86_400 * SECOND));
         let find = |format: StampFormat| Some((format, format.find(line.as_bytes())?));

@@ -1,4 +1,4 @@
-//! The zone and the year of times that do not state them.
+//! The zone and the year of times in a log that do not state them.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -7,41 +7,45 @@ use trace_format::wall::Wall;
 
 use crate::input::foreign::stamp::{SECOND, StampTime};
 
-/// The time by which a line may be before the one in front of it and still counts as late: if the first occurrence of
-/// an hour that comes twice would be earlier, the line is in the second one. Between two lines of that hour there may
-/// be up to 45 minutes.
+/// The duration by which the time of a line may be before the time of the previous line if the lines are only out of
+/// order. If the first occurrence of an hour that comes twice would be still earlier, the line is in the second
+/// occurrence. Between two lines of that hour there may be up to 45 minutes.
 const LATE: i128 = 15 * 60 * SECOND as i128;
-/// This time if the line in front is in the second occurrence: a line may be late by some seconds, for example of
-/// another thread, and is in the first occurrence then.
+/// The same duration if the previous line is in the second occurrence of the hour: a line may come late by some
+/// seconds, for example from another thread, and is then in the first occurrence.
 const LATE_IN_SECOND: i128 = 5 * SECOND as i128;
-/// The number of offsets that a message names. A zone has few of them in a year.
+/// The greatest number of offsets that a message to the user names. A zone has few offsets in a year.
 const SHOWN_OFFSETS: usize = 3;
 
-/// Turns the times of one log, in the order of its lines, into times of the wall clock.
+/// The converter of the times of one log, in the order of its lines, to times of the wall clock.
 #[derive(Debug)]
 pub(super) struct Zone {
-    /// The zone of times that do not name theirs.
+    /// The zone of times that do not state a zone.
     local: TimeZone,
-    /// The time to which a date without a year is the nearest.
+    /// The time near which the log was written: a date without a year gets the year that brings it nearest to this
+    /// time.
     about: Wall,
-    /// The time of the line before.
+    /// The wall time of the previous line.
     last: Option<Wall>,
     /// The offsets that were used for times without a zone, in the order of their first use.
     assumed: Vec<Offset>,
 }
 
 impl Zone {
-    /// Uses the machine's zone (or `TZ`); `about` is a time near those of the log.
+    /// Makes a converter for which times without a zone are in the machine's zone (or in `TZ`). `about` is a time near
+    /// those of the log.
     pub(super) fn new(about: Wall) -> Zone {
         Zone::of(TimeZone::system(), about)
     }
 
-    /// Uses the zone `local`.
+    /// Makes a converter for which times without a zone are in the zone `local`. `about` is a time near those of the
+    /// log.
     pub(super) fn of(local: TimeZone, about: Wall) -> Zone {
         Zone { local, about, last: None, assumed: Vec::new() }
     }
 
-    /// Returns the wall time of the next line's time; `None` if it is too late for Unix time in nanoseconds.
+    /// Returns the wall time of `time`, which the log's next line states; `None` if it is too late for Unix time in
+    /// nanoseconds.
     pub(super) fn wall(&mut self, time: StampTime) -> Option<Wall> {
         let wall = match time {
             StampTime::Wall(wall) => wall,
@@ -71,8 +75,8 @@ impl Zone {
         Some(wall)
     }
 
-    /// Returns the offsets that were used for times without a zone, for a message: `UTC+01:00`. `None` if each time
-    /// had a zone.
+    /// Returns the offsets that were used for times without a zone, for a message: `UTC+01:00`. Returns `None` if each
+    /// time had a zone.
     pub(super) fn assumed(&self) -> Option<String> {
         let name = |offset: &Offset| {
             let (sign, minutes) = (if offset.seconds() < 0 { '-' } else { '+' }, offset.seconds().abs() / 60);
@@ -91,7 +95,7 @@ impl Zone {
         }
     }
 
-    /// Returns the moment of a local time.
+    /// Returns the moment of a local time. If that local time came twice, the wall time of the previous line decides.
     fn local(&self, date: DateTime) -> Option<Timestamp> {
         let times = self.local.to_ambiguous_timestamp(date);
         if let (AmbiguousOffset::Fold { after, .. }, Some(last)) = (times.offset(), self.last) {
@@ -115,11 +119,11 @@ mod tests {
     use jiff::civil::date;
 
     const MINUTE: u64 = 60 * SECOND;
-    /// The nanoseconds of 2026-10-25T00:00:00Z, as `date +%s` has its seconds. In Berlin it is two o'clock, and the
-    /// hour from two to three comes twice.
+    /// The wall time 2026-10-25T00:00:00Z in nanoseconds; `date +%s` shows its seconds. In Berlin it is two o'clock,
+    /// and the hour from two to three comes twice.
     const NIGHT: u64 = 1_792_886_400 * SECOND;
 
-    /// Reads local times of Berlin, each an hour and a minute; returns the minutes since [`NIGHT`].
+    /// Reads local times of Berlin, each an hour and a minute. Returns the minutes from [`NIGHT`] to each.
     fn minutes(has_year: bool, times: &[(i8, i8)]) -> Vec<i64> {
         let mut zone = Zone::of(TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap(), Wall(NIGHT));
         let mut minute = |&(hour, minute): &(i8, i8)| {

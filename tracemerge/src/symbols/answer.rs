@@ -1,25 +1,26 @@
-//! The answer to the lookup of an address, and the kinds of lookups.
+//! The answer to a lookup of the functions at an address, and the kinds of lookups.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::symbols::demangle::is_last_part;
 
-/// The origin of an address, which decides which instruction is looked up.
+/// The origin of an address, which decides for which instruction the functions are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lookup {
     /// The address is that of the wanted instruction, as the address of a function or of a scope is.
     Code,
-    /// The address is anywhere in a compiled function. The beginning of that function is looked up: its line is that
-    /// of the function, and nothing is inlined there that could have another line.
+    /// The address is anywhere in a compiled function. The beginning of that function is looked up: it has the line of
+    /// the function, and nothing is inlined there that could have another line.
     Function,
-    /// The address is the one to which a call returns. The call is looked up, which is the instruction before: it may
-    /// be on another line, or be the last one of its function.
+    /// The address is the one to which a call returns. The call is looked up, which is the previous instruction: the
+    /// instruction at the address may be on another line, or in another function.
     ReturnAddress,
 }
 
 impl Lookup {
-    /// Returns an address inside the instruction to look up; for a return address, that is the call before it.
+    /// Returns an address inside the instruction to look up; for a return address, that instruction is the call before
+    /// it.
     pub(super) fn probe(self, address: u64) -> u64 {
         match self {
             Lookup::Code | Lookup::Function => address,
@@ -31,13 +32,13 @@ impl Lookup {
 /// The source of an answer, which decides how complete the answer can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// Debug information: functions, also inlined ones, with their files and lines if these are recorded.
+    /// Debug information: it has functions, also inlined ones, with their files and lines if these are recorded.
     DebugInfo,
-    /// The line table, for file and line, and the symbol table, for the function if it has one. Inlined functions are
-    /// not known.
+    /// The line table, for file and line, and the symbol table, for the function if it has one there. Inlined functions
+    /// are not known.
     LineTable,
-    /// The symbol table: the function that has the machine code, without file and line. The code may come from a
-    /// function that was inlined there.
+    /// The symbol table: it has the function that has the machine code, without file and line. The code may come from
+    /// another function that was inlined there.
     SymbolTable,
     /// No name was found, for this reason.
     Nothing(Unnamed),
@@ -46,21 +47,22 @@ pub enum Source {
 /// The reason why an address has no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unnamed {
-    /// Names are switched off.
+    /// The user has switched names off.
     SwitchedOff,
     /// The address is in no module that the trace records.
     NoModule,
-    /// Modules were loaded or unloaded about the time of the record, and nothing shows which one had the address.
+    /// Modules were loaded or unloaded about the time of the record, and nothing shows which module had the address
+    /// then.
     Changing,
-    /// The module has no file, or its file was not found.
+    /// The trace names no file for the module, or the module's file was not found.
     NoFile,
-    /// The files that were found are of other builds.
+    /// Files of the module were found, but only of other builds.
     OtherBuildId,
-    /// The file has neither debug information nor symbols of functions.
+    /// The module's file has neither debug information nor symbols of functions.
     NoSymbols,
-    /// The file has functions, but none at this address.
+    /// The module's file has functions, but none at this address.
     NoFunction,
-    /// The file is damaged, or of an unknown kind.
+    /// The module's file is damaged, or of an unknown kind.
     Damaged,
 }
 
@@ -79,7 +81,7 @@ impl fmt::Display for Unnamed {
     }
 }
 
-/// A function at an address.
+/// A function that has the code at an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     /// The function's names as people write them: several if functions with the same machine code share their
@@ -89,7 +91,7 @@ pub struct Frame {
     pub further_names: usize,
     /// The path of the source file, as the compiler got it.
     pub file: Option<Arc<str>>,
-    /// The line in that file.
+    /// The line in the source file.
     pub line: Option<u32>,
     /// Whether the function is inlined in the function of the next frame.
     pub is_inlined: bool,
@@ -112,13 +114,13 @@ impl fmt::Display for Frame {
 /// The answer to the lookup of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The functions at the address: the innermost inlined one first; the last one has the machine code. Empty if
-    /// nothing is known.
+    /// The functions at the address: the innermost inlined function first, and the function that has the machine code
+    /// last. Empty if nothing is known.
     pub frames: Vec<Frame>,
-    /// The source of the answer.
+    /// The source from which the frames come.
     pub source: Source,
-    /// Whether the build-id proves that the file is the module's. If the module has no build-id, a file without one
-    /// is trusted, and this is false.
+    /// Whether the build-id proves that the file is the module's. If the module has no build-id, a file without a
+    /// build-id is trusted, and this is false.
     pub is_verified: bool,
 }
 
@@ -133,8 +135,8 @@ impl Answer {
         self.frames.last()
     }
 
-    /// Returns the frames without the innermost ones that belong to the tracer itself: the rest begins with the
-    /// function of the host that contains a scope.
+    /// Returns the frames without the innermost ones that belong to the tracer itself. For an address in a scope, the
+    /// rest begins with the function of the host that contains the scope.
     #[must_use]
     pub fn frames_of_host(&self) -> &[Frame] {
         let of_tracer = self.frames.iter().take_while(|frame| is_of_tracer(frame)).count();
@@ -142,11 +144,11 @@ impl Answer {
     }
 }
 
-/// The crates that the tracer in a host consists of, by their names in code.
+/// The crates of which the tracer in a host consists, by their names in code.
 const CRATES: [&str; 3] = ["tracer", "trace_format", "trace_store"];
 
-/// Returns whether a function belongs to the tracer: by its path, also inside the glue that drops a value of the
-/// tracer; if its name has no path, by its file.
+/// Returns whether a function belongs to the tracer: by its path, which may be inside the glue that drops a value of
+/// the tracer, or by its source file if its name has no path.
 fn is_of_tracer(frame: &Frame) -> bool {
     let Some(name) = frame.names.first().filter(|name| !is_last_part(name)) else {
         return frame.file.as_deref().is_some_and(is_file_of_tracer);
@@ -154,7 +156,7 @@ fn is_of_tracer(frame: &Frame) -> bool {
     is_path_of_tracer(name)
 }
 
-/// Returns whether the path of a function belongs to the tracer.
+/// Returns whether `name`, the path of a function, belongs to the tracer.
 pub(super) fn is_path_of_tracer(name: &str) -> bool {
     let of_glue = ["core::ptr::drop_in_place<", "core::ptr::drop_glue<"];
     let path = of_glue.iter().find_map(|glue| name.strip_prefix(glue)).unwrap_or(name);
@@ -162,11 +164,11 @@ pub(super) fn is_path_of_tracer(name: &str) -> bool {
     CRATES.iter().any(|own| path.strip_prefix(own).is_some_and(|rest| rest.starts_with("::")))
 }
 
-/// The folders of the library in its repository.
+/// The folders of `tracer/src`, the library's code in its repository.
 const FOLDERS: [&str; 11] =
     ["api", "copies", "flusher", "ring", "shared", "stack", "sync", "sys", "traced", "user", "words"];
 
-/// Returns whether a source file belongs to the library: in its repository, or in a directory to which cargo unpacks
+/// Returns whether a source file belongs to the tracer: in its repository, or in a directory to which cargo unpacks
 /// packages.
 pub(super) fn is_file_of_tracer(file: &str) -> bool {
     let file = file.replace('\\', "/");

@@ -1,5 +1,6 @@
-//! The build-ids of the files in the directories that the user has named, so that a file is found whatever its name
-//! is now: programs are renamed, replaced by newer ones, and run from memory or from the file system of a container.
+//! The build-ids of the files in the directories that the user has named, so that a module's file is found whatever its
+//! name is now: programs are renamed, replaced by newer ones, and run from memory or from the file system of a
+//! container.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -11,16 +12,16 @@ use object::{Endianness, FileKind, elf};
 use crate::file::map::open_regular;
 use crate::os::sys::read_at;
 
-/// The greatest number of files and directories that are looked at.
+/// The greatest number of files and directories that are examined.
 const MAX_ENTRIES: usize = 10_000;
 
-/// The number of bytes at the beginning of a file that are read: linkers put the build-id behind the headers.
+/// The number of bytes at the beginning of a file in which a build-id is searched: linkers put it behind the headers.
 const HEAD: usize = 16 << 10;
 
 /// The files with each build-id.
 pub(super) type BuildIds = HashMap<Vec<u8>, Vec<PathBuf>>;
 
-/// Returns the files in `directories` and those below, by their build-ids. Follows links to files only.
+/// Returns the files in `directories` and in the directories below, by their build-ids. Follows links to files only.
 pub(super) fn files_by_build_id(directories: &[PathBuf]) -> BuildIds {
     let mut found = BuildIds::new();
     let mut directories: VecDeque<PathBuf> = directories.iter().cloned().collect();

@@ -13,8 +13,8 @@ use crate::symbols::files::Files;
 
 type Slice<'f> = EndianSlice<'f, RunTimeEndian>;
 
-/// The bytes that are counted for each unit, and below for each other thing: the memory that the readers need for it,
-/// and the spare memory of a growing list.
+/// The number of bytes that are counted for each unit, and in the constants below for each other item of debug
+/// information: the memory that the readers need for one, and the spare memory of a growing list.
 const UNIT: u64 = 1024;
 const ABBREVIATION: u64 = 256;
 const ATTRIBUTE: u64 = 32;
@@ -23,18 +23,19 @@ const ROW: u64 = 64;
 const FILE: u64 = 64;
 const ENTRY: u64 = 128;
 
-/// The units of debug information. Each is read at the first lookup of an address in it.
+/// The units of debug information. Each unit is read at the first lookup of an address in it.
 #[derive(Debug)]
 pub(super) struct Units<'f> {
     headers: Vec<UnitHeader<Slice<'f>>>,
-    /// The ranges of code by their first addresses, each with the address after it, the greatest of these addresses
-    /// up to there, and the number of the unit.
+    /// The ranges of code, in the order of their first addresses: the first address, the address after the range, the
+    /// greatest end of all ranges up to this one, and the index of the unit.
     code: Vec<(u64, u64, u64, usize)>,
-    /// Whether each unit that was looked up fits.
+    /// Whether the memory for a unit is enough, for each unit that was looked up.
     counted: HashMap<usize, bool>,
 }
 
-/// Counts the parts of debug information that are read when it is opened; `None` if they do not fit.
+/// Counts the memory for the parts of debug information that are read when it is opened. Returns `None` if not enough
+/// memory is left.
 pub(super) fn count_opening<'f>(
     dwarf: &mut Dwarf<Slice<'f>>,
     files: &Files,
@@ -95,8 +96,8 @@ fn headers_of_shared(shared: &Dwarf<Slice<'_>>, files: &Files) -> gimli::Result<
 }
 
 impl<'f> Units<'f> {
-    /// Counts the memory of the units that may have code at an address, each unit once. Returns false if the limit is
-    /// exceeded.
+    /// Counts the memory for the units that may have code at an address, each unit once. Returns false if not enough
+    /// memory is left.
     pub(super) fn fit(&mut self, address: u64, dwarf: &Dwarf<Slice<'f>>, files: &Files) -> bool {
         let before = self.code.partition_point(|(begin, ..)| *begin <= address);
         let near = self.code[..before].iter().rev().take_while(|(_, _, up_to, _)| *up_to > address);
@@ -111,7 +112,7 @@ impl<'f> Units<'f> {
     }
 }
 
-/// Counts a table of abbreviations.
+/// Counts the memory for a table of abbreviations. Returns false if not enough is left.
 fn abbreviations(dwarf: &Dwarf<Slice<'_>>, at: DebugAbbrevOffset, files: &Files) -> gimli::Result<bool> {
     let mut table = *dwarf.debug_abbrev.reader();
     table.skip(at.0)?;
@@ -137,14 +138,14 @@ fn abbreviations(dwarf: &Dwarf<Slice<'_>>, at: DebugAbbrevOffset, files: &Files)
     Ok(true)
 }
 
-/// Counts the parts of a unit that are read to look up an address; false if they do not fit.
+/// Counts the memory for the parts of a unit that are read to look up an address. Returns false if not enough is left.
 fn of_unit(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) -> gimli::Result<bool> {
     // If one of them is damaged, the other one may still be read.
     let lines = lines(dwarf, unit, files).unwrap_or(Some(0));
     Ok(lines.is_some() && functions(dwarf, unit, files)?)
 }
 
-/// Counts the rows of a line table; `None` if they do not fit.
+/// Counts the memory for a unit's line table. Returns the number of its rows; `None` if not enough memory is left.
 fn lines(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) -> gimli::Result<Option<u64>> {
     let Some(program) = unit.line_program.clone() else { return Ok(Some(0)) };
     for file in program.header().file_names() {
@@ -162,7 +163,7 @@ fn lines(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) -> gim
     Ok(Some(number))
 }
 
-/// Returns the length of the path of a source file; the reader builds the path of each file.
+/// Returns the length of the path of a source file in a line table: the reader builds the path of each file.
 fn path_length<'f>(
     dwarf: &Dwarf<Slice<'f>>,
     unit: &Unit<Slice<'f>>,
@@ -201,7 +202,8 @@ fn functions(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) ->
     Ok(true)
 }
 
-/// Counts all units of debug information that was split off; a file of it has few units.
+/// Counts the memory for all units of debug information in a file that was split off, which has few units. Returns
+/// false if not enough is left.
 pub(super) fn count_split(dwarf: &Dwarf<Slice<'_>>, files: &Files) -> bool {
     let fits = || {
         let mut units = dwarf.units();

@@ -23,7 +23,8 @@ type Slice<'f> = EndianSlice<'f, RunTimeEndian>;
 /// The greatest number of frames that are returned for one address.
 const MAX_FRAMES_OF_ADDRESS: usize = 256;
 
-/// The greatest ratio of a section's bytes to its compressed bytes: zlib reaches a thousand, and more is an attack.
+/// The greatest credible ratio of a section's bytes to its compressed bytes: zlib reaches a thousand, and more is an
+/// attack.
 const BEST_COMPRESSION: u64 = 2048;
 
 /// The debug information of a module.
@@ -33,9 +34,9 @@ pub(super) struct DebugInfo<'f> {
     /// The directories in which split files may lie by their names.
     places: Vec<PathBuf>,
     files: &'f Files,
-    /// The base address that the addresses of a Windows program include; 0 on other systems.
+    /// The base address that is a part of the addresses of a Windows program; 0 on other systems.
     base: u64,
-    /// The units, whose memory is counted before they are read.
+    /// The units, for which memory is counted before they are read.
     units: Mutex<Units<'f>>,
     dwarf: Arc<gimli::Dwarf<Slice<'f>>>,
 }
@@ -79,8 +80,8 @@ impl<'f> DebugInfo<'f> {
         Ok(Some(DebugInfo { context, package, places, files, base, units, dwarf }))
     }
 
-    /// Returns the functions that have the code at `address`, relative to the file's own base, the innermost inlined
-    /// one first; none if no function is known.
+    /// Returns the functions that have the code at `address`, which is relative to the file's own base: the innermost
+    /// inlined function first. Returns none if no function is known.
     pub(super) fn frames(&self, address: u64) -> Result<Vec<Frame>, gimli::Error> {
         let address = address.wrapping_add(self.base);
         let mut units = self.units.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +117,7 @@ impl<'f> DebugInfo<'f> {
         Ok(frames)
     }
 
-    /// Finds the part of the debug information that was split off one unit.
+    /// Finds the part of a unit's debug information that was split off into another file.
     fn split(&self, load: &SplitDwarfLoad<Slice<'f>>) -> Option<Arc<gimli::Dwarf<Slice<'f>>>> {
         let packed =
             self.package.as_ref().and_then(|package| package.find_cu(load.dwo_id, &load.parent).ok()?);
@@ -132,7 +133,7 @@ impl<'f> DebugInfo<'f> {
     }
 }
 
-/// Opens the split file at `path`, if it is the wanted one.
+/// Opens the split file at `path`, if it belongs to the wanted unit.
 fn split_file<'f>(
     path: &Path,
     load: &SplitDwarfLoad<Slice<'f>>,
@@ -146,7 +147,7 @@ fn split_file<'f>(
     (is_wanted && cost::count_split(&dwarf, files)).then(|| Arc::new(dwarf))
 }
 
-/// Opens the package `<path>.dwp` of split files, beside the file itself or in one of `places`.
+/// Opens the package `<path>.dwp` of split files by its name in one of the directories `places`.
 fn package_of<'f>(path: &Path, places: &[PathBuf], files: &'f Files) -> Option<DwarfPackage<Slice<'f>>> {
     let mut name = path.file_name()?.to_owned();
     name.push(".dwp");
@@ -166,8 +167,8 @@ fn split_section<'f>(
     Ok(EndianSlice::new(bytes, endian_of(object)))
 }
 
-/// Returns the bytes of a section, decompressed; none if it is missing or damaged, so that the other sections can
-/// still be used.
+/// Returns the bytes of the section `name`, decompressed; none if it is missing or damaged, so that the other sections
+/// can still be used.
 fn section<'f>(object: &object::File<'f>, name: &str, files: &'f Files) -> &'f [u8] {
     let found = object.section_by_name(name).and_then(|section| section.compressed_data().ok());
     let Some(data) = found else { return &[] };
@@ -188,7 +189,7 @@ fn section<'f>(object: &object::File<'f>, name: &str, files: &'f Files) -> &'f [
     }
 }
 
-/// Decompresses one frame of Zstandard, which must have `unpacked` bytes.
+/// Decompresses one frame of Zstandard. Returns `None` if the result does not have `unpacked` bytes.
 fn zstandard(packed: &[u8], unpacked: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let decoder = ruzstd::decoding::StreamingDecoder::new(packed).ok()?;

@@ -1,14 +1,14 @@
-//! The names of symbols as people write them: those of Rust, in both of its schemes, and of C++.
+//! The names of symbols as people write them: demangled names of Rust, in both of its schemes, and of C++.
 
 use std::borrow::Cow;
 
 use crate::ui::messages::shown_name;
 
-/// The greatest length in bytes of a name that is shown; templates may have names of megabytes.
+/// The greatest length in bytes of a name that is shown; names of templates may have megabytes.
 const MAX_SHOWN_NAME: usize = 4096;
 
-/// Returns a symbol's name as people write it. A name of no known scheme is returned unchanged. Control characters
-/// are escaped in all names, so no name can control a terminal.
+/// Returns a symbol's name as people write it. A name that follows no known scheme is returned unchanged. Control
+/// characters are escaped in all names, so no name can control a terminal.
 pub(super) fn demangled(symbol: &[u8]) -> String {
     let text = String::from_utf8_lossy(symbol);
     let name = rust(&text).or_else(|| cpp(&text)).map_or(text, Cow::Owned);
@@ -54,7 +54,7 @@ pub(super) fn last_part(name: &str) -> String {
     }
 }
 
-/// Returns a name without its generic types and arguments.
+/// Returns a name without the text in its angle brackets and parentheses: without generic types and arguments.
 pub(super) fn flat(name: &str) -> String {
     let mut depth = 0_usize;
     let mut flat = String::new();
@@ -70,7 +70,7 @@ pub(super) fn flat(name: &str) -> String {
     flat
 }
 
-/// Returns whether a name is only the last part, without the path to the function.
+/// Returns whether a name is only the last part of a function's name, without the path to the function.
 pub(super) fn is_last_part(name: &str) -> bool {
     let end = name.find(['<', '(']).unwrap_or(name.len());
     end > 0 && !name[..end].contains("::") && !name.contains(">::")

@@ -1,4 +1,4 @@
-//! The files that are read for names: mapped, and kept as long as references into them may exist.
+//! The files that are read for names of functions: they are mapped, and kept as long as references into them may exist.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -15,9 +15,10 @@ pub struct Files {
     first: Place,
     /// The number of bytes that debug information may still take.
     left: AtomicU64,
-    /// Whether some debug information needed more.
+    /// Whether some debug information needed more memory than was left.
     is_exceeded: AtomicBool,
-    /// The files in the directories that the user has named, once one is searched by its build-id.
+    /// The files in the directories that the user has named, by their build-ids; empty until a file is first searched
+    /// by its build-id.
     named: OnceLock<BuildIds>,
 }
 
@@ -32,7 +33,8 @@ impl Default for Files {
     }
 }
 
-/// The place of a file, and of all files after it: a kept file never moves.
+/// The position of a kept file in the list of all kept files; each file has the position of the next one, so that none
+/// ever moves.
 type Place = OnceLock<Box<Kept>>;
 
 struct Kept {
@@ -66,13 +68,14 @@ impl Files {
         Ok(self.put(Bytes::Mapped(Map::open(path)?)))
     }
 
-    /// Returns the files with this build-id in `directories`, which are the same in each call, and below.
+    /// Returns the files with this build-id in `directories` and in those below. `directories` must be the same in each
+    /// call.
     pub(super) fn with_build_id(&self, build_id: &[u8], directories: &[PathBuf]) -> &[PathBuf] {
         let named = self.named.get_or_init(|| files_by_build_id(directories));
         named.get(build_id).map_or(&[], Vec::as_slice)
     }
 
-    /// Reserves `bytes` of the memory for debug information. Returns false if fewer are left.
+    /// Reserves `bytes` bytes of the memory for debug information. Returns false if fewer are left.
     pub(super) fn take(&self, bytes: u64) -> bool {
         // Relaxed: no other memory is read because of it.
         let taken =

@@ -1,9 +1,9 @@
 //! The search for a module's file, and for the file that has its debug information.
 //!
-//! A file with a build-id is trusted if that is the wanted one, in any directory. A file without one is trusted only
-//! for a module that has none either; its separate debug file then must have the checksum that the link to it states.
-//! The same holds for a Windows program whose id is not the linker's own, but made of its headers: the headers change
-//! if debug information is taken out of the file.
+//! A file with a build-id is trusted in any directory if that is the module's build-id. A file without a build-id is
+//! trusted only for a module that has none either; its separate debug file must then have the checksum that the link to
+//! it states. This checksum is also needed for a Windows program whose id is not the linker's own, but made of the
+//! file's headers: the headers change if debug information is taken out of the file.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use crate::os::environment::debuginfod_caches;
 use crate::symbols::files::Files;
 use crate::ui::messages::shown;
 
-/// The directory in which the system has separate debug files.
+/// The directory in which the system keeps separate debug files.
 const SYSTEM_DEBUG: &str = "/usr/lib/debug";
 
 /// The user's settings for names, and the directories in which files may be.
@@ -27,7 +27,7 @@ const SYSTEM_DEBUG: &str = "/usr/lib/debug";
 pub struct Settings {
     /// Whether names are wanted. If not, no file is opened.
     pub names: bool,
-    /// The directories of `--debug-dir`: each may have binaries and separate debug files by any names, at the places
+    /// The directories of `--debug-dir`. Each may have binaries and separate debug files: by any names, at the paths
     /// that they had below the root of a system, in a tree like that of `/usr/lib/debug`, or like `debuginfod`'s.
     pub debug_dirs: Vec<PathBuf>,
     /// The directories of the traces: a user who copies traces to another machine may put the binaries beside them.
@@ -41,25 +41,25 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns these settings for traces in `files`: binaries may be in the same directories.
+    /// Returns these settings for traces in `files`: binaries are searched in the directories of the traces, too.
     #[must_use]
     pub fn for_traces<'f>(&self, files: impl IntoIterator<Item = &'f Path>) -> Settings {
         let directories: BTreeSet<&Path> = files.into_iter().filter_map(Path::parent).collect();
         Settings { trace_dirs: directories.into_iter().map(Path::to_path_buf).collect(), ..self.clone() }
     }
 
-    /// Returns the directories in which a file may be by its name.
+    /// Returns the directories in which a file is searched by its name.
     pub(super) fn places(&self) -> impl Iterator<Item = &Path> {
         self.debug_dirs.iter().chain(&self.trace_dirs).map(PathBuf::as_path)
     }
 
-    /// Returns the directories that have the layout of `/usr/lib/debug`.
+    /// Returns the directories in which files are searched as in `/usr/lib/debug`.
     pub(super) fn debug_trees(&self) -> impl Iterator<Item = &Path> {
         self.debug_dirs.iter().map(PathBuf::as_path).chain([Path::new(SYSTEM_DEBUG)])
     }
 }
 
-/// A file that was found to be the right one.
+/// A file that was found and belongs to the right build.
 #[derive(Debug)]
 pub(super) struct Found<'f> {
     pub path: PathBuf,
@@ -67,7 +67,7 @@ pub(super) struct Found<'f> {
     pub bytes: &'f [u8],
 }
 
-/// The reason why no file was found, with a sentence for the user.
+/// The reason why a module's file was not found, with a sentence for the user.
 #[derive(Debug)]
 pub(super) enum Missing {
     NoFile(String),
@@ -75,7 +75,7 @@ pub(super) enum Missing {
     Damaged(String),
 }
 
-/// Finds the file of a module; fails with the gravest reason.
+/// Finds the file of a module. If none is found, returns the most serious reason.
 pub(super) fn find_module<'f>(
     module: &Module,
     settings: &Settings,
@@ -101,15 +101,15 @@ pub(super) fn find_module<'f>(
     Err(missing.unwrap_or_else(|| Missing::NoFile(shown(&path))))
 }
 
-/// Returns the name of the file with this path, which may be a Windows path on any system.
+/// Returns the name of the file with the path `path`, which may be a Windows path on any system.
 pub(crate) fn file_name(path: &[u8]) -> Option<PathBuf> {
     let is_of_windows = path.get(1..3) == Some(b":\\") || path.starts_with(b"\\\\");
     let last = path.rsplit(|byte| *byte == b'\\').next().filter(|_| is_of_windows).unwrap_or(path);
     path_from_bytes(last).file_name().map(PathBuf::from)
 }
 
-/// Returns the reason that the user gets: one about a file that exists takes precedence over one about a missing
-/// file.
+/// Returns the more serious of two reasons, for the user: a reason about a file that exists takes precedence over one
+/// about a missing file.
 fn more_serious(before: Option<Missing>, now: Missing) -> Missing {
     match before {
         Some(before) if !matches!(before, Missing::NoFile(_)) || matches!(now, Missing::NoFile(_)) => before,
@@ -117,7 +117,7 @@ fn more_serious(before: Option<Missing>, now: Missing) -> Missing {
     }
 }
 
-/// Opens a file and compares its build-id.
+/// Opens the file at `path`, and fails if its build-id is not the wanted one.
 fn open<'f>(path: &Path, build_id: &[u8], files: &'f Files) -> Result<Found<'f>, Missing> {
     let (found, own) = open_any(path, files)?;
     if *own == *build_id {
@@ -132,7 +132,7 @@ fn open<'f>(path: &Path, build_id: &[u8], files: &'f Files) -> Result<Found<'f>,
     )))
 }
 
-/// Opens a file of any module; the second result is its build-id.
+/// Opens the file at `path`, whatever its build-id is. Returns the file and its build-id.
 fn open_any<'f>(path: &Path, files: &'f Files) -> Result<(Found<'f>, Cow<'f, [u8]>), Missing> {
     let bytes = files.map(path).map_err(|error| Missing::NoFile(error.to_string()))?;
     let damaged = |error| Missing::Damaged(format!("cannot read {}: {error}", shown(path)));
@@ -141,7 +141,7 @@ fn open_any<'f>(path: &Path, files: &'f Files) -> Result<(Found<'f>, Cow<'f, [u8
     Ok((Found { path: path.to_owned(), object, bytes }, id))
 }
 
-/// Returns the id of a file's build, in the form in which the process has recorded those of its modules.
+/// Returns the build-id of a file, in the form in which the traced process has recorded the build-ids of its modules.
 fn own_build_id<'f>(object: &object::File<'f>, bytes: &'f [u8]) -> object::Result<Cow<'f, [u8]>> {
     if object.format() == BinaryFormat::Pe {
         let headers = pe::Headers::parse(bytes.get(..pe::HEADERS).unwrap_or(bytes)).unwrap_or_default();
@@ -164,8 +164,8 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Finds files with this build-id, programs and their debug files, in the places that are named by it; if there are
-/// none, among all files in the directories of `--debug-dir`.
+/// Finds the files with this build-id, both programs and their debug files, at the paths that are made of the build-id.
+/// If there are none, searches all files in the directories of `--debug-dir`.
 pub(super) fn find_by_build_id<'f>(build_id: &[u8], settings: &Settings, files: &'f Files) -> Vec<Found<'f>> {
     let digits = hex(build_id);
     let Some((folder, rest)) = digits.split_at_checked(2).filter(|(_, rest)| !rest.is_empty()) else {
@@ -185,8 +185,8 @@ pub(super) fn find_by_build_id<'f>(build_id: &[u8], settings: &Settings, files: 
     files.with_build_id(build_id, &settings.debug_dirs).iter().cloned().filter_map(opened).collect()
 }
 
-/// Finds the separate debug file that `found` links to, in the places where gdb searches, and by its name in the
-/// directories that the user has named.
+/// Finds the separate debug file to which `found` has a link, in the directories in which gdb searches, and by its name
+/// in the directories that the user has named and in those of the traces.
 pub(super) fn find_by_link<'f>(
     found: &Found<'f>,
     settings: &Settings,
@@ -213,7 +213,7 @@ pub(super) fn find_by_link<'f>(
     })
 }
 
-/// Finds the file that several debug files share (`.gnu_debugaltlink`, made by `dwz`).
+/// Finds the file with the debug information that several debug files share (`.gnu_debugaltlink`, made by `dwz`).
 pub(super) fn find_shared<'f>(debug: &Found<'f>, settings: &Settings, files: &'f Files) -> Option<Found<'f>> {
     let (path, build_id) = debug.object.gnu_debugaltlink().ok()??;
     let path = debug.path.parent()?.join(path_from_bytes(path));

@@ -1,23 +1,23 @@
-//! Functions whose implementation is chosen while the program is loaded (`ifunc`, `target_clones`): the address that
-//! code of the same file has for them is that of a jump in a linkage table, which no symbol describes.
+//! Functions whose implementation is chosen while the program is loaded (`ifunc`, `target_clones`). Code in the same
+//! file reaches such a function by the address of a jump in a linkage table, which no symbol describes.
 
 use std::collections::HashMap;
 
 use object::{Architecture, Object, ObjectSection, elf};
 
-/// The greatest number of jumps of a file that are read.
+/// The greatest number of jumps that are read from one file.
 const MAX_JUMPS: usize = 1 << 16;
 
 /// A jump to the chosen implementation of a function.
 pub(super) struct Jump {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// The address of the resolver, the code that chooses the implementation. The symbol of the function has the same
+    /// The address of the resolver, the code that chooses the implementation. The function's symbol has the same
     /// address.
     pub(super) chooser: u64,
 }
 
-/// Returns the jumps to functions whose implementation is chosen, by the relocations and the code of `object`.
+/// Returns the jumps in `object` to functions whose implementation is chosen, found by its relocations and its code.
 pub(super) fn jumps(object: &object::File<'_>) -> Vec<Jump> {
     if object.architecture() != Architecture::X86_64 || !object.is_little_endian() {
         return Vec::new();
@@ -54,8 +54,8 @@ fn is_named<'f>(section: &impl ObjectSection<'f>, beginning: &str) -> bool {
     section.name().is_ok_and(|name| name.starts_with(beginning))
 }
 
-/// Returns the length of a jump through memory at the beginning of `code`, and the distance of that memory from its
-/// end. The mark for targets of jumps (`endbr64`) and a prefix (`bnd`) may be before it.
+/// Returns the length of a jump through memory that `code` begins with, and the distance of that memory from the end of
+/// the jump. The mark for targets of jumps (`endbr64`) and a prefix (`bnd`) may be before the jump.
 fn jump(code: &[u8]) -> Option<(u64, i64)> {
     let after_mark = code.strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa]).unwrap_or(code);
     let after_prefix = after_mark.strip_prefix(&[0xf2]).unwrap_or(after_mark);

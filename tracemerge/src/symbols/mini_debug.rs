@@ -1,25 +1,26 @@
-//! The section `.gnu_debugdata` (`minidebuginfo`), which distributions leave in a stripped file: a compressed file
-//! whose symbol table has the functions that the table for the dynamic linker lacks.
+//! The section `.gnu_debugdata` (`minidebuginfo`), which distributions leave in a stripped file: it has a compressed
+//! file whose symbol table has the functions that the table for the dynamic linker lacks.
 //!
-//! The section is in the format of xz, whose data are in chunks (LZMA2) that state their sizes. These are added up
-//! before anything is unpacked, because some bytes may stand for gigabytes. The checksums of xz are not compared: the
+//! The section is in the format of xz, whose data are in chunks (LZMA2) that state their sizes. The sizes are added up
+//! before anything is unpacked, because a few bytes may stand for gigabytes. The checksums of xz are not compared: the
 //! section belongs to a file that has the right build-id.
 
 use object::{Object, ObjectSection};
 
 use crate::symbols::files::Files;
 
-/// The bytes at the beginning of the format, before the kind of its checksums.
+/// The bytes with which the format begins, before the kind of its checksums.
 const MAGIC: &[u8] = b"\xfd7zXZ\0\0";
 
-/// The length of the header, and of the checksums of each kind.
+/// The length of the format's header in bytes, and the length of a checksum of each kind.
 const HEADER: usize = 12;
 const CHECKSUMS: [usize; 16] = [0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64];
 
-/// The number of the compression among the filters of xz.
+/// The number that xz gives to the compression LZMA2 among its filters.
 const LZMA2: u8 = 0x21;
 
-/// Returns the file that a file contains, if it fits into the memory that is left for debug information.
+/// Returns the compressed file that the file `object` contains; `None` if it has none, or if the unpacked file would
+/// not fit into the memory that is left for debug information.
 pub(super) fn unpacked<'f>(object: &object::File<'f>, files: &'f Files) -> Option<object::File<'f>> {
     let packed = object.section_by_name(".gnu_debugdata")?.data().ok()?;
     let blocks = blocks(packed)?;
@@ -35,12 +36,12 @@ pub(super) fn unpacked<'f>(object: &object::File<'f>, files: &'f Files) -> Optio
     object::File::parse(files.keep(unpacked)).ok()
 }
 
-/// A part of compressed data.
+/// A block of the compressed data, which can be unpacked alone.
 #[derive(Debug, PartialEq, Eq)]
 struct Block<'p> {
-    /// Chunks, up to their end mark.
+    /// The block's chunks, with the mark for their end.
     packed: &'p [u8],
-    /// The number of bytes when unpacked.
+    /// The number of bytes that the block has when unpacked.
     unpacked: u64,
 }
 
@@ -65,7 +66,7 @@ fn blocks(packed: &[u8]) -> Option<Vec<Block<'_>>> {
     }
 }
 
-/// Returns whether a block's data are compressed and nothing else, by its header.
+/// Returns whether a block's data are only compressed, with no other filter, as its header states.
 fn has_only_lzma2(header: &[u8]) -> bool {
     let Some((&flags, mut rest)) = header.split_first() else { return false };
     // The sizes of the block, each if a bit says so: numbers of seven bits in a byte, the last without the highest.
@@ -77,7 +78,8 @@ fn has_only_lzma2(header: &[u8]) -> bool {
     flags & 3 == 0 && rest.first() == Some(&LZMA2)
 }
 
-/// Returns the length of chunks with their end mark, and the number of bytes that they have when unpacked.
+/// Returns the length of `chunks` with the mark for their end, and the number of bytes that they have when unpacked;
+/// `None` if they are damaged.
 fn measured(chunks: &[u8]) -> Option<(usize, u64)> {
     let (mut at, mut unpacked) = (0, 0);
     loop {
@@ -103,12 +105,12 @@ fn measured(chunks: &[u8]) -> Option<(usize, u64)> {
 mod tests {
     use super::*;
 
-    /// What `xz -T2 --block-size=81` makes of `abc` 54 times: two blocks that state their sizes.
+    /// The output of `xz -T2 --block-size=81` for `abc` 54 times: two blocks that state their sizes.
     const TWO_BLOCKS: &str = "fd377a585a0000016922de3602c011512101160061673723e0005000095d0030988\
                               8ab769519800000000000e250a61f02c011512101160061673723e0005000095d00\
                               309888ab769519800000000000e250a61f00022151215100007472ce4e3e300d8b0\
                               20000000001595a";
-    /// What Python's `lzma` makes of `abc` 27 times, with longer checksums.
+    /// The output of Python's `lzma` for `abc` 27 times, with longer checksums.
     const ONE_BLOCK: &str = "fd377a585a000004e6d6b4460200210116000000742fe5a3e0005000095d00309888\
                              ab769519800000000000ae37967a1962c43600012551ae0419d41fb6f37d01000000\
                              0004595a";

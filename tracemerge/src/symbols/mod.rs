@@ -1,8 +1,8 @@
 //! Names for addresses: finds the functions whose code is at an address at certain ticks, with file and line.
 //!
-//! The way of an address: a [`Timeline`] of the run's module lines finds the module that had the address at its
-//! ticks. [`Symbols`] finds that module's file and its debug information, and answers with [`Frame`]s, the innermost
-//! inlined function first, and with the source of the answer.
+//! An address is looked up in two steps: a [`Timeline`] of the run's module lines finds the module that had the address
+//! at the ticks of the record. [`Symbols`] finds that module's file and its debug information, and answers with
+//! [`Frame`]s, the innermost inlined function first, and with the source of the answer.
 //!
 //! | file | contents |
 //! |---|---|
@@ -21,9 +21,9 @@
 //! | `user_frames` | the part of a call stack that a user wants to see |
 //! | `module_symbols` | names for the addresses of many modules, each file opened when it is needed |
 //!
-//! A file is trusted only if it has the module's build-id: an address without a name is better than one with the name
-//! of another build. Files may be damaged or hostile: whatever their contents are, an answer comes, and the
-//! characters of names cannot control a terminal.
+//! A file is trusted only if it has the module's build-id: no name for an address is better than a name from another
+//! build. Files may be damaged or hostile: whatever their contents are, each lookup has an answer, and the characters
+//! of names cannot control a terminal.
 
 mod answer;
 mod build_ids;

@@ -1,4 +1,4 @@
-//! Names for the addresses of many modules: each file is opened when the first of its addresses is looked up, and
+//! Names for the addresses of many modules. A module's file is opened when the first of its addresses is looked up, and
 //! each answer is kept.
 
 use std::collections::HashMap;
@@ -21,22 +21,22 @@ use crate::symbols::pdb::Pdb;
 use crate::symbols::symbol_table::SymbolTable;
 use crate::ui::messages::shown;
 
-/// The greatest number of names that are shown of one function.
+/// The greatest number of names of one function that are shown.
 const MAX_NAMES_OF_FUNCTION: usize = 4;
 
-/// The lookup of names for addresses, by the modules of a process.
+/// The lookup of names for addresses in the modules of traced processes.
 pub struct Symbols<'f> {
     files: &'f Files,
     settings: Settings,
-    /// The number of each module's file in `opened`.
+    /// For each module, the index of its file in `opened`.
     modules: HashMap<Arc<Module>, usize>,
-    /// The numbers by build-id and path, too, because processes have the same files at different addresses.
+    /// The index in `opened` of each file, by its build-id and path: modules of several processes may be one file.
     numbers: HashMap<(Vec<u8>, Vec<u8>), usize>,
     opened: Vec<ModuleNames<'f>>,
     answers: HashMap<(usize, u64), Arc<Answer>>,
     warnings: Vec<String>,
     notes: Vec<String>,
-    /// Whether the user was notified that debug information is too large.
+    /// Whether the user was notified that some debug information is too large.
     has_reported_size: bool,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Debug for Symbols<'_> {
 }
 
 impl<'f> Symbols<'f> {
-    /// Makes the names of all modules, without opening a file yet; opened files are kept in `files`.
+    /// Prepares the lookup of names, without opening a file yet. Opened files are kept in `files`.
     #[must_use]
     pub fn new(files: &'f Files, settings: Settings) -> Symbols<'f> {
         Symbols {
@@ -64,8 +64,8 @@ impl<'f> Symbols<'f> {
         }
     }
 
-    /// Returns the functions that have the code at `address`; `module` is the result of the
-    /// [timeline](super::Timeline) for it.
+    /// Returns the functions that have the code at `address`. `module` is the result of the [timeline](super::Timeline)
+    /// for that address.
     pub fn name(
         &mut self,
         module: Result<&Arc<Module>, Unnamed>,
@@ -92,7 +92,7 @@ impl<'f> Symbols<'f> {
         answer
     }
 
-    /// Notes that a file has no symbols, or none of traced functions; once for each file.
+    /// Notes for the user that a file has no symbols, or none of some traced functions; once for each file.
     fn note_symbols(&mut self, number: usize, module: &Module, source: Source, lookup: Lookup) {
         let which = match source {
             Source::Nothing(Unnamed::NoSymbols) => "its functions",
@@ -112,13 +112,14 @@ impl<'f> Symbols<'f> {
         ));
     }
 
-    /// Returns sentences for the user about files without symbols since the last call. Each file has at most one.
+    /// Returns the sentences for the user about files without symbols that were noted since the last call. Each file
+    /// has at most one sentence in all.
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 
-    /// Returns the warnings for the user about files since the last call: that a file is missing, damaged or of
-    /// another build. Each module has at most one.
+    /// Returns the warnings for the user since the last call: that a module's file is missing, damaged or of another
+    /// build, and that debug information is too large. Each module has at most one warning.
     pub fn take_warnings(&mut self) -> Vec<String> {
         if self.files.is_exceeded() && !std::mem::replace(&mut self.has_reported_size, true) {
             let most = MAX_DEBUG_BYTES >> 20;
@@ -165,13 +166,13 @@ impl<'f> Symbols<'f> {
     }
 }
 
-/// Does `work` on a file that may be hostile; `None` if it panics. The libraries that read debug information promise
-/// not to panic, and are tested for it; the user's trace does not depend on that promise.
+/// Returns the result of `work`, which reads a file that may be hostile; `None` if it panics. The libraries that read
+/// debug information promise not to panic, and are tested for it; but the user's trace must not depend on that promise.
 fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// Returns the advice for the user about a file that was not found.
+/// Returns the advice for the user about a module's file that was not found.
 fn advice(module: &Module) -> String {
     let name = file_name(&module.path).unwrap_or_default();
     format!(
@@ -185,12 +186,13 @@ fn advice(module: &Module) -> String {
 struct ModuleNames<'f> {
     table: SymbolTable<'f>,
     debug: Option<DebugInfo<'f>>,
-    /// The separate file that a Windows program names, if the program has no debug information of another kind.
+    /// The separate debug information (PDB) that a Windows program names, if the program has no debug information of
+    /// another kind.
     pdb: Option<Pdb<'f>>,
     is_verified: bool,
-    /// The reason that answers give if they have no name.
+    /// The reason that answers give if no name is found.
     why: Unnamed,
-    /// Whether the user was notified that the file has no symbols.
+    /// Whether the user was notified that the module's file has no symbols.
     has_reported_symbols: bool,
 }
 
@@ -201,7 +203,7 @@ impl<'f> ModuleNames<'f> {
         ModuleNames { table, debug: None, pdb: None, is_verified, why, has_reported_symbols }
     }
 
-    /// Opens the sources of a module's names; the second result is a warning for the user.
+    /// Opens the sources of a module's names. The second result is a warning for the user.
     fn open(module: &Module, settings: &Settings, files: &'f Files) -> (ModuleNames<'f>, Option<String>) {
         let main = find_module(module, settings, files);
         let has_own = main.as_ref().is_ok_and(|main| has_debug_info(&main.object));
@@ -285,17 +287,18 @@ impl<'f> ModuleNames<'f> {
     }
 }
 
-/// Returns the first symbol table of these files that has functions; a table for the dynamic linker has few.
+/// Returns the symbol table of the first file in `of` whose table has functions; a table for the dynamic linker has
+/// few.
 fn symbols_of<'f>(of: [Option<&Found<'f>>; 2], files: &'f Files) -> SymbolTable<'f> {
     let tables = of.into_iter().flatten().map(|file| SymbolTable::of(&file.object, files));
     tables.into_iter().find(|table| !table.is_empty()).unwrap_or_default()
 }
 
-/// Completes the name of a function in debug information with the names that the symbol table has at its address.
+/// Completes the name that a function has in debug information with the names that the symbol table has at its address.
 ///
 /// Names of the symbol table belong to another function's code unless the function's own name is among them. Debug
-/// information has only the last part of some names: in C++ those of functions local to one file, in Rust if it has
-/// only line tables. Then the symbol table has the whole name.
+/// information has only the last part of some names: in C++ of functions that are local to one file, in Rust if there
+/// are only line tables. For such a name, the symbol table has the whole name.
 fn complete_names(frame: &mut Frame, in_table: Vec<String>) {
     let Some(own) = frame.names.first().cloned() else { return };
     let mut names: Vec<String> = Vec::new();
@@ -313,8 +316,8 @@ fn complete_names(frame: &mut Frame, in_table: Vec<String>) {
     }
 }
 
-/// Returns the symbol of a part of a function without the compiler's mark for that: `f(int) [clone .cold]` and
-/// `f.cold` are parts of `f`.
+/// Returns the symbol of a part of a function without the mark that the compiler adds to the function's name: `f(int)
+/// [clone .cold]` and `f.cold` are parts of `f`.
 fn without_mark<'a>(symbol: &'a str, own: &'a str) -> &'a str {
     let is_part = symbol.strip_prefix(own).is_some_and(|rest| rest.starts_with('.'));
     if is_part { own } else { symbol.split(" [clone ").next().unwrap_or(symbol) }

@@ -1,4 +1,5 @@
-//! Replaces `pdb` if the command is built without it: no file of this kind is searched.
+//! The replacement of `pdb` in a command that is built without it: no separate debug information of Windows (PDB) is
+//! searched.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -7,11 +8,11 @@ use crate::symbols::answer::Frame;
 use crate::symbols::files::Files;
 use crate::symbols::find_files::{Found, Settings};
 
-/// The debug information of a program in a file of this kind: no value of this type exists.
+/// The separate debug information of a Windows program: no value of this type exists.
 pub(super) struct Pdb<'f>(Infallible, PhantomData<&'f ()>);
 
 impl<'f> Pdb<'f> {
-    /// Finds nothing.
+    /// Returns nothing: no file is searched.
     pub(super) fn of(_: &Found<'f>, _: &Settings, _: &'f Files) -> (Option<Pdb<'f>>, Option<String>) {
         (None, None)
     }

@@ -23,16 +23,16 @@ use crate::ui::messages::{shown, shown_name};
 /// The greatest number of frames that are returned for one address.
 const MAX_FRAMES_OF_ADDRESS: usize = 256;
 
-/// The debug information of a program in a file of this kind.
+/// The separate debug information (PDB) of a Windows program.
 pub(super) struct Pdb<'f> {
     context: Context<'f, 'f>,
 }
 
-/// A sentence for the user about a file that cannot be used; `None` if nothing is wrong.
+/// A sentence for the user about a file that cannot be used; `None` if all is well.
 type Warning = Option<String>;
 
 impl<'f> Pdb<'f> {
-    /// Opens the file that `main`, a Windows program, names, if it names one. If no file can be used, the second
+    /// Opens the PDB file that `main`, a Windows program, names, if it names one. If no file can be used, the second
     /// result warns the user of a file that is of another build, or damaged.
     pub(super) fn of(main: &Found<'f>, settings: &Settings, files: &'f Files) -> (Option<Pdb<'f>>, Warning) {
         let Ok(Some(wanted)) = main.object.pdb_info() else { return (None, None) };
@@ -53,8 +53,8 @@ impl<'f> Pdb<'f> {
         (None, warning)
     }
 
-    /// Returns the functions that have the code at `address`, relative to the file's own base, the innermost inlined
-    /// one first; none if no function is known.
+    /// Returns the functions that have the code at `address`, which is relative to the file's own base: the innermost
+    /// inlined function first. Returns none if no function is known.
     pub(super) fn frames(&self, address: u64) -> Result<Vec<Frame>, pdb_addr2line::Error> {
         let Ok(address) = u32::try_from(address) else { return Ok(Vec::new()) };
         let Some(found) = self.context.find_frames(address)? else { return Ok(Vec::new()) };
@@ -75,7 +75,8 @@ impl<'f> Pdb<'f> {
     }
 }
 
-/// Opens the file at `path`; `None` if it cannot be mapped.
+/// Opens the PDB file at `path`, which must have this GUID and this age. Returns `None` if it cannot be mapped, and an
+/// error if it is damaged or of another build.
 fn open<'f>(path: &Path, guid: [u8; 16], age: u32, files: &'f Files) -> Result<Option<Pdb<'f>>, String> {
     let Ok(bytes) = files.map(path) else { return Ok(None) };
     let damaged = |error: &dyn std::fmt::Display| format!("cannot read {}: {error}", shown(path));
@@ -110,7 +111,7 @@ impl std::fmt::Debug for Mapped<'_> {
     }
 }
 
-/// A part of a file, joined from its pieces.
+/// A part of a mapped file, joined from several pieces of the file.
 #[derive(Debug)]
 struct Part(Vec<u8>);
 

@@ -11,19 +11,19 @@ use crate::symbols::files::Files;
 use crate::symbols::indirect_functions::{Jump, jumps};
 use crate::symbols::mini_debug;
 
-/// The number of symbols before an address that are checked: functions do not nest, but labels may.
+/// The number of symbols before an address that are examined: functions do not nest, but labels may.
 const NESTING: usize = 64;
 
-/// The greatest number of symbols of a file that are read: more than the largest programs have, and too few to fill
-/// the memory.
+/// The greatest number of symbols that are read from one table: more than the largest programs have, and too few to
+/// fill the memory.
 const MAX_SYMBOLS: usize = 1 << 20;
 
 /// The functions of a file, from its symbol table.
 #[derive(Debug, Default)]
 pub(super) struct SymbolTable<'f> {
-    /// The functions by their first address.
+    /// The functions in the order of their first addresses.
     functions: Vec<Function<'f>>,
-    /// The base address that the addresses of a Windows program include; 0 on other systems.
+    /// The base address that is a part of the addresses of a Windows program; 0 on other systems.
     base: u64,
 }
 
@@ -31,19 +31,19 @@ pub(super) struct SymbolTable<'f> {
 struct Function<'f> {
     start: u64,
     end: u64,
-    /// Whether the symbol says that it is a function, and how long. Other symbols are labels: each reaches up to the
-    /// next symbol, and a function around it takes precedence.
+    /// Whether the symbol says that it is a function, and how long it is. Other symbols are labels: a label reaches up
+    /// to the next symbol, and a function around it takes precedence.
     is_sized: bool,
-    /// The rank of the name: of two names of the same place, the better one has the lower rank.
+    /// The rank of the name: of two names for the same address, the better one has the lower rank.
     rank: u8,
-    /// Whether the code chooses the implementation of the function.
+    /// Whether the code is a resolver: it chooses the implementation of the function with this name.
     is_chooser: bool,
     name: &'f [u8],
 }
 
 impl<'f> SymbolTable<'f> {
-    /// Reads the symbol table of a file or, if the file has none, its table for the dynamic linker and the
-    /// compressed one that has the other functions.
+    /// Reads the symbol table of a file or, if the file has none, its table for the dynamic linker and the compressed
+    /// table of the other functions.
     pub(super) fn of(object: &object::File<'f>, files: &'f Files) -> SymbolTable<'f> {
         let mut functions = functions_of(object.symbols(), object);
         if functions.is_empty() {
@@ -66,7 +66,7 @@ impl<'f> SymbolTable<'f> {
         SymbolTable { functions, base: object.relative_address_base() }
     }
 
-    /// Adds the jumps to functions whose implementation is chosen while the program is loaded; `object` is the file
+    /// Adds the jumps to functions whose implementation is chosen while the program is loaded. `object` is the file
     /// that was loaded, because a file with separate debug information has no code.
     pub(super) fn add_jumps(&mut self, object: &object::File<'f>) {
         let choosers = self.functions.iter().filter(|function| function.is_chooser);
@@ -88,8 +88,8 @@ impl<'f> SymbolTable<'f> {
         self.functions.is_empty()
     }
 
-    /// Returns the beginning of the function that has the code at `address`; both are relative to the file's own
-    /// base.
+    /// Returns the beginning of the function that has the code at `address`; `None` if no function has it. Both
+    /// addresses are relative to the file's own base.
     pub(super) fn start(&self, address: u64) -> Option<u64> {
         self.find(address).map(|function| function.start.wrapping_sub(self.base))
     }
@@ -102,8 +102,8 @@ impl<'f> SymbolTable<'f> {
         near.iter().rev().find(around(true)).or_else(|| near.iter().rev().find(around(false)))
     }
 
-    /// Returns the demangled names of the function that has the code at `address`, relative to the file's own base:
-    /// each once, the best first; none if the address is in no function.
+    /// Returns the demangled names of the function that has the code at `address`, which is relative to the file's own
+    /// base: each name once, the best name first. Returns none if no function has that code.
     pub(super) fn names(&self, address: u64) -> Vec<String> {
         let Some(found) = self.find(address) else { return Vec::new() };
         let first = self.functions.partition_point(|function| function.start < found.start);
@@ -123,13 +123,13 @@ impl<'f> SymbolTable<'f> {
     }
 }
 
-/// Returns the functions among symbols of a file.
+/// Returns the functions among the `symbols` of the file `of`.
 fn functions_of<'f>(symbols: SymbolIterator<'f, '_>, of: &object::File<'f>) -> Vec<Function<'f>> {
     let code = code_sections(of);
     symbols.take(MAX_SYMBOLS).filter_map(|symbol| function(&symbol, &code)).collect()
 }
 
-/// Returns the numbers of the sections that have code, with their ends.
+/// Returns the index and the end of each section that has code.
 fn code_sections(object: &object::File<'_>) -> Vec<(usize, u64)> {
     let has_code = |flags| match flags {
         SectionFlags::Elf { sh_flags } => sh_flags & u64::from(object::elf::SHF_EXECINSTR) != 0,
@@ -165,7 +165,7 @@ fn function<'f>(symbol: &object::Symbol<'f, '_>, code: &[(usize, u64)]) -> Optio
     Some(Function { start, end, is_sized, rank, is_chooser, name })
 }
 
-/// Returns a name without the version of its library: `write@@GLIBC_2.2.5` is `write`.
+/// Returns a symbol's name without the version of its library: `write@@GLIBC_2.2.5` is `write`.
 fn without_version(name: &[u8]) -> &[u8] {
     let end = name.iter().position(|byte| *byte == b'@').filter(|at| *at > 0);
     &name[..end.unwrap_or(name.len())]

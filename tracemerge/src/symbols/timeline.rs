@@ -1,4 +1,4 @@
-//! The module table of one process over its time: finds the module that has an address at certain ticks.
+//! The modules of one process over time: finds the module that has an address at certain ticks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use trace_format::meta::{AddressRange, Between, Meta, Module};
 
 use crate::symbols::answer::Unnamed;
 
-/// A line of the module table.
+/// A line of a trace about the modules of its process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModuleLine {
     /// A module was loaded.
     Loaded(Arc<Module>),
-    /// The modules at these addresses were unloaded.
+    /// The modules at these addresses were unloaded, between the two given looks at the modules.
     Unloaded(AddressRange, Between),
-    /// Modules were loaded and unloaded unseen, at unknown addresses.
+    /// Modules were loaded and unloaded unseen, at unknown addresses, between the two given looks at the modules.
     Missed(Between),
 }
 
 impl ModuleLine {
-    /// Returns the line of the module table in a `#` line, if it has one.
+    /// Returns the line about modules that a `#` line has, if it has one.
     #[must_use]
     pub fn of(meta: Meta) -> Option<ModuleLine> {
         match meta {
@@ -39,11 +39,11 @@ impl ModuleLine {
     }
 }
 
-/// A module, as long as it is loaded at its place.
+/// A stay of a module: the time for which it is loaded at its addresses.
 #[derive(Clone, Debug)]
 struct ModuleLifetime {
     module: Arc<Module>,
-    /// The time at which the module was unloaded, if it was.
+    /// The two looks between which the module was unloaded; `None` if it was not unloaded.
     gone: Option<Between>,
 }
 
@@ -55,7 +55,7 @@ impl ModuleLifetime {
         (loaded.after < ticks || loaded.after.0 == 0) && self.gone.is_none_or(|gone| ticks < gone.seen)
     }
 
-    /// Returns whether the module was loaded at the first and at the last moment of a time.
+    /// Returns whether the module was certainly loaded from the first to the second of two looks.
     fn is_around(&self, time: &Between) -> bool {
         let loaded = self.module.loaded;
         (loaded.seen <= time.after || loaded.after.0 == 0)
@@ -65,28 +65,28 @@ impl ModuleLifetime {
 
 /// The modules of one process over its time.
 ///
-/// Modules that are loaded at the same time do not overlap. So in a tree over all addresses, in which a module stands
-/// at the few nodes that make up its range, the modules of one node follow each other in time: a search takes
-/// logarithmic time for each node on the way down, for any trace.
+/// Modules that are loaded at the same time do not overlap. There is a tree over all addresses, in which a module
+/// stands at the few nodes that make up its range. So the modules of one node follow each other in time, and a search
+/// takes logarithmic time for each node between a leaf and the root, for any trace.
 ///
-/// The tracer looks for changes now and then. If a record was made between the two looks around a change, nothing
-/// shows on which side of the change it was made. The address then has no module, if it could be in two, or in one
-/// that was never seen.
+/// The tracer looks at the modules now and then. If a record was made between the two looks around a change, nothing
+/// shows whether it was made before or after the change. An address of that record has no module if it could be in two
+/// modules, or in one that was never seen.
 #[derive(Debug, Default)]
 pub struct Timeline {
     stays: Vec<ModuleLifetime>,
-    /// The times in which modules were loaded and unloaded unseen.
+    /// The pairs of looks between which modules were loaded and unloaded unseen.
     missed: Vec<Between>,
-    /// The addresses at which ranges begin or end, ascending.
+    /// The addresses at which the ranges of modules begin or end, in ascending order.
     borders: Vec<u64>,
-    /// The tree: node 1 is the root, and node n has the children 2n and 2n + 1. Each node has the numbers of its
-    /// stays, in the order of time.
+    /// The tree: node 1 is the root, and node n has the children 2n and 2n + 1. Each node has the indexes of the stays
+    /// whose ranges it is a part of, in the order of time.
     nodes: Vec<Vec<usize>>,
 }
 
 impl Timeline {
-    /// Makes the timeline of a process from the module lines of all its files, in any order. A repeated line changes
-    /// nothing.
+    /// Makes the timeline of a process from the lines about modules in all its files, in any order. A repeated line
+    /// changes nothing.
     #[must_use]
     pub fn new(lines: impl IntoIterator<Item = ModuleLine>) -> Timeline {
         let mut lines: Vec<ModuleLine> = lines.into_iter().collect();
@@ -132,7 +132,7 @@ impl Timeline {
         found.map(|stay| &stay.module).ok_or(Unnamed::NoModule)
     }
 
-    /// Returns the stays of a node that may be there at `ticks`.
+    /// Returns the stays at a node whose modules may be loaded at `ticks`.
     fn loaded_at(&self, node: usize, ticks: Ticks) -> impl Iterator<Item = &ModuleLifetime> {
         let stays = self.nodes.get(node).map_or(&[][..], Vec::as_slice);
         let is_over = |number: &usize| self.stays[*number].gone.is_some_and(|gone| gone.seen <= ticks);
@@ -144,7 +144,7 @@ impl Timeline {
         self.borders.len().next_power_of_two()
     }
 
-    /// Puts a stay at the nodes that make up its range.
+    /// Puts the stay with the index `number` at the nodes that make up its range.
     fn place(&mut self, number: usize) {
         let range = self.stays[number].module.range;
         let leaf = |address| self.leaves() + self.borders.partition_point(|border| *border < address);
@@ -163,7 +163,7 @@ impl Timeline {
     }
 }
 
-/// Returns the stays of all modules, from lines in the order of the looks.
+/// Returns the stays of all modules. `lines` must be in the order of the looks.
 fn stays(lines: &[ModuleLine]) -> Vec<ModuleLifetime> {
     let mut stays: Vec<ModuleLifetime> = Vec::new();
     // The stays that have no end yet, by the address at which they begin.
@@ -281,7 +281,8 @@ mod tests {
         assert_eq!(all.stays.len(), 1);
     }
 
-    /// Makes lines of looks that follow each other: each module comes or goes between two of them.
+    /// Makes lines about modules from looks that follow each other: each module is loaded or unloaded between two of
+    /// the looks.
     fn any_lines() -> impl Strategy<Value = Vec<ModuleLine>> {
         let change = (1..4u64, 0..12u64, 0..6u64, 0..4u8);
         prop::collection::vec(change, 0..30).prop_map(|changes| {
@@ -299,7 +300,7 @@ mod tests {
         })
     }
 
-    /// Checks each stay separately.
+    /// Returns the result of [`found`] by checking each stay separately.
     fn naive(lines: &[ModuleLine], ticks: u64, address: u64) -> String {
         let stays = stays(lines);
         let there = stays

@@ -1,10 +1,9 @@
-//! The part of a call stack that a user wants to see: from the user's innermost function to `main`, or to the
-//! function of the thread. The frames around it belong to the machinery of panics and exceptions, to the
-//! tracer, and to the code that starts processes and threads.
+//! The part of a call stack that a user wants to see: from the user's innermost function to `main`, or to the function
+//! of the thread. The other frames belong to the machinery of panics and exceptions, to the tracer, and to the code
+//! that starts processes and threads.
 //!
-//! A function is recognized by the beginning of its path, or by its whole name if it has no path: a user's
-//! module may be called `panicking`. Names without a path, as line tables have them, are completed by their
-//! source file.
+//! A function is recognized by the beginning of its path, or by its whole name if it has no path: a user's module may
+//! be called `panicking`. A name without a path, as line tables have it, is completed by the path of its source file.
 
 use std::ops::Range;
 
@@ -14,18 +13,18 @@ use crate::symbols::demangle::{flat, is_last_part, last_part};
 /// A function of a call stack.
 #[derive(Clone, Copy, Debug)]
 pub struct StackFunction<'a> {
-    /// The name, or several with ` = ` between them; empty if there is none.
+    /// The function's name, or several names with ` = ` between them; empty if no name is known.
     pub name: &'a str,
     /// The source file with its directories, and the line; empty if they are not known.
     pub place: &'a str,
 }
 
-/// The owner of a function.
+/// The owner of a function: the code to which it belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// The user, or a library of which nothing else is known.
     User,
-    /// Nobody knows, because the function has no name.
+    /// Nobody knows the owner, because the function has no name.
     Unknown,
     /// The standard library, or an executor of tasks.
     Library,
@@ -35,9 +34,9 @@ enum Owner {
     Start,
 }
 
-/// Returns the functions of a call stack, the innermost first, that are shown. `is_whole` says whether the
-/// stack goes up to the beginning of its thread. Functions between two of the user's are shown; so are all if
-/// none is the user's.
+/// Returns which functions of a call stack are shown; the innermost function is the first. `is_whole` states whether
+/// the stack goes up to the beginning of its thread. All functions between the user's innermost and outermost function
+/// are shown; if no function is the user's, all functions are shown.
 #[must_use]
 pub fn shown_functions(functions: &[StackFunction<'_>], is_whole: bool) -> Range<usize> {
     let mut owners: Vec<Owner> = functions.iter().map(owner).collect();
@@ -64,17 +63,17 @@ pub fn shown_functions(functions: &[StackFunction<'_>], is_whole: bool) -> Range
     start..end
 }
 
-/// Returns the position after the last function that may be the user's, for a stack in which no function from `from` on
-/// is known to be. Functions without names may be the user's, but the C library has one that calls the thread's
-/// function.
+/// Returns the index after the last function that may be the user's, for a stack in which no function from the index
+/// `from` on is known to be the user's. Functions without names may be the user's, but the C library has a function
+/// without a name that calls the thread's function.
 fn end_of_users(owners: &[Owner], from: usize) -> usize {
     let unknown = owners[from..].iter().take_while(|owner| **owner == Owner::Unknown).count();
     let calls_thread = unknown == 1 && owners.get(from + 1) == Some(&Owner::Start);
     if calls_thread { from } else { from + unknown }
 }
 
-/// Skips the functions of panics, aborts and signals, from `from` on, and the library functions around them. Returns
-/// the position after them, or `from` if no such function comes before the user's first one.
+/// Skips the functions of panics, aborts and signals, from the index `from` on, and the library functions around them.
+/// Returns the index after these functions, or `from` if no such function comes before the user's first one.
 fn behind_machinery(owners: &[Owner], from: usize) -> usize {
     let is_user = |owner: &Owner| *owner == Owner::User;
     let inner = owners[from..].iter().take_while(|owner| !is_user(owner)).count();
@@ -86,8 +85,8 @@ fn behind_machinery(owners: &[Owner], from: usize) -> usize {
     })
 }
 
-/// Returns the position of the function that runs the hook for panics, if it has called the hook whose
-/// callers these functions are.
+/// Returns the index of the function that runs hooks for panics, if it has called the hook. `callers` are the callers
+/// of that hook, the innermost first.
 fn panic_around_hook(callers: &[StackFunction<'_>]) -> Option<usize> {
     let is_call = |function: &&StackFunction<'_>| ["call", "call_once"].contains(&&*last_part(function.name));
     let calls = callers.iter().take_while(is_call).count();
@@ -96,12 +95,12 @@ fn panic_around_hook(callers: &[StackFunction<'_>]) -> Option<usize> {
     runs_hook.then_some(calls)
 }
 
-/// Returns a name without the note of its source.
+/// Returns a name without the note that says from which source it is.
 fn plain(name: &str) -> &str {
     name.strip_suffix(" (symbol)").unwrap_or(name)
 }
 
-/// Returns the names of functions that share their code.
+/// Splits `a = b = c`, the names of functions that the linker has merged into one, into the single names.
 fn aliases(names: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(names);
     std::iter::from_fn(move || {
@@ -112,13 +111,14 @@ fn aliases(names: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The text between the names of functions that share their code.
+/// The text between the names of functions that the linker has merged into one.
 const ALIAS: &str = " = ";
 
-/// Returns the position of a text that is in no brackets.
+/// Returns the offset of the text `wanted` in `text` outside of all brackets.
 ///
 /// # Errors
-/// If it is not there: the position where the text ends, or a bracket that was opened before.
+/// There is no such text: the error is the offset of the end of `text`, or of a bracket that closes one opened before
+/// `text`.
 fn find_outside_brackets(text: &str, wanted: &str) -> Result<usize, usize> {
     let mut depth = 0_usize;
     for (at, letter) in text.char_indices() {
@@ -134,8 +134,8 @@ fn find_outside_brackets(text: &str, wanted: &str) -> Result<usize, usize> {
     Err(text.len())
 }
 
-/// Returns the owner of a function. If functions with the same code share the address, any of them may be the
-/// user's.
+/// Returns the owner of a function. If functions with the same code share its address, any of them may be the user's,
+/// and then the user is the owner.
 fn owner(function: &StackFunction<'_>) -> Owner {
     if function.name.is_empty() {
         return Owner::Unknown;
@@ -181,8 +181,7 @@ fn owner_of_name(name: &str, place: &str) -> Owner {
     }
 }
 
-/// Returns the owner of `A as B>::f` or `A>::f`: a method of the type A, or one of the trait B for the type
-/// A.
+/// Returns the owner of the method `A as B>::f` or `A>::f`: a method of the type A, of the trait B if it is given.
 fn owner_of_implementation(implemented: &str) -> Owner {
     let (end, of_trait) = match find_outside_brackets(implemented, " as ") {
         Ok(at) => (at, Some(&implemented[at + " as ".len()..])),
@@ -200,7 +199,8 @@ fn owner_of_implementation(implemented: &str) -> Owner {
     }
 }
 
-/// Returns the module that a source file of Rust's standard library has.
+/// Returns the path of the module whose code is the source file `file` of Rust's standard library; `None` if the file
+/// belongs to no such library.
 fn module_of_rust(file: &str) -> Option<String> {
     let (before, path) = file.split_once("/library/")?;
     let is_of_rust = before.split('/').any(|folder| folder == "rustc" || folder.starts_with("rustc-"))

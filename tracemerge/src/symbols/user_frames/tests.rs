@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Returns the shown part of a whole stack. Each function is a name, or a name and a place with ` @ ` between
-/// them.
+/// Returns the shown part of a whole stack. Each function is given as a name, or as a name and a source file with ` @ `
+/// between them.
 fn shown<'a>(stack: &[&'a str]) -> Vec<&'a str> {
     shown_of(stack, true)
 }
@@ -29,7 +29,7 @@ const PANIC: [&str; 7] = [
     "core::option::unwrap_failed",
 ];
 
-/// The frames that call `main` of a program in Rust.
+/// The frames that call `main` in a program in Rust.
 const MAIN: [&str; 10] = [
     "call_once<fn(), ()> @ /rustc/17067e9ac6d/library/core/src/ops/function.rs:250",
     "std::sys::backtrace::__rust_begin_short_backtrace",
@@ -43,7 +43,7 @@ const MAIN: [&str; 10] = [
     "_start (symbol)",
 ];
 
-/// The frames that call the function of a thread in Rust.
+/// The frames that call the function of a thread in a program in Rust.
 const THREAD: [&str; 8] = [
     "std::sys::backtrace::__rust_begin_short_backtrace",
     "{closure#0}<app::main::{closure_env#0}, ()> @ /usr/lib/rustlib/src/rust/library/std/src/thread/lifecycle.rs:91",

@@ -8,38 +8,39 @@ use trace_format::wall::Wall;
 
 use crate::file::lines::strip_line_feed;
 
-/// The numbers of bytes at the end of a file that are searched for its last anchor, one after the other.
+/// The numbers of bytes at the end of a file in which its last anchor is searched: first in the fewest bytes, then in
+/// more.
 const TAIL_SIZES: [usize; 3] = [16 << 10, 256 << 10, 4 << 20];
-/// The number of bytes at the beginning of a file that are searched for anchors. The first thread's file has one
-/// after the list of the modules.
+/// The number of bytes at the beginning of a file in which anchors are searched. The first thread's file has an anchor
+/// behind the list of the modules.
 const HEAD: usize = 64 << 10;
-/// The text of a `# clock` line after its thread id.
+/// The beginning of a `# clock` line after its thread id.
 const CLOCK: &[u8] = b" # clock ticks=";
 
 /// The readings of the clocks at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Anchor {
-    /// The value of the processor's counter.
+    /// The value of the processor's counter, or of the clock that is used in its place.
     pub ticks: Ticks,
-    /// The time of the wall clock.
+    /// The wall clock's time.
     pub wall: Wall,
     /// The number of ticks within which all clocks were read; 0 if that is not known.
     pub within: u64,
-    /// The time of the raw monotonic clock, which nobody adjusts, in nanoseconds, if the trace has it.
+    /// The time of the raw monotonic clock, which nobody adjusts, in nanoseconds; `None` if the trace does not have it.
     pub raw: Option<u64>,
-    /// The time since the machine was started, in nanoseconds, with the time for which it was suspended, if the
-    /// trace has it.
+    /// The time since the machine was started, in nanoseconds, including the time for which it was suspended; `None` if
+    /// the trace does not have it.
     pub since_boot: Option<u64>,
-    /// The greatest error of the wall clock, in nanoseconds, as the system states it; `None` if it does not, or if the
-    /// wall clock is not synchronized.
+    /// The greatest error of the wall clock, in nanoseconds, as the system states it; `None` if the system states none,
+    /// or if the wall clock is not synchronized.
     pub error: Option<u64>,
 }
 
-/// The state of a wall clock that is not synchronized, `TIME_ERROR` of `adjtimex`.
+/// The value of `state` in a `# clock` line if the wall clock is not synchronized: `TIME_ERROR` of `adjtimex`.
 const NOT_SYNCHRONIZED: u32 = 5;
 
 impl Anchor {
-    /// Makes an anchor of the two clocks that each trace has.
+    /// Makes an anchor of readings of the two clocks that each trace has.
     #[must_use]
     pub(crate) fn new(ticks: Ticks, wall: Wall) -> Anchor {
         Anchor { ticks, wall, within: 0, raw: None, since_boot: None, error: None }
@@ -77,8 +78,7 @@ impl Anchor {
     }
 }
 
-/// Returns the anchors of all `# clock` lines in `bytes`, in their order. Looks at each byte once, at the
-/// speed of a search.
+/// Returns the anchors of all `# clock` lines in `bytes`, in order. Each byte is read once, at the speed of a search.
 pub(crate) fn anchors_in(bytes: &[u8]) -> impl Iterator<Item = Anchor> {
     memmem::find_iter(bytes, CLOCK).filter_map(|at| {
         let start = memchr::memrchr2(b'\n', 0, &bytes[..at]).map_or(0, |feed| feed + 1);
@@ -87,7 +87,8 @@ pub(crate) fn anchors_in(bytes: &[u8]) -> impl Iterator<Item = Anchor> {
     })
 }
 
-/// Returns the anchors in the first and the last bytes of a file: at least the last one, if it is within its last 4 MiB.
+/// Returns the anchors of the `# clock` lines at the beginning and at the end of a file: at least the last anchor, if
+/// it is within the file's last 4 MiB.
 #[must_use]
 pub(crate) fn outer_anchors(bytes: &[u8]) -> Vec<Anchor> {
     for tail in TAIL_SIZES {

@@ -1,15 +1,15 @@
 //! The clock of a boot: steady time and the wall clock at each tick.
 //!
-//! A trace records in several places the readings of all clocks at one moment, an *anchor*: in each `# run` line,
-//! every ten seconds of tracing in a `# clock` line, and in another one before each `# end`.
+//! A trace records at several moments the readings of all clocks, an *anchor*: in each `# run` line, in a `# clock`
+//! line every ten seconds of tracing, and in another `# clock` line before each `# end`.
 //!
 //! *Steady time* is the time that has really passed, in nanoseconds. Nobody sets it, so all durations, offsets and
 //! rates come from it. Between two anchors it runs like the raw monotonic clock; in traces of versions 1 and 2, which
-//! do not have that clock, like the wall clock, except where the wall clock deviates from the median of its rates. It
-//! begins as the wall time of the first anchor.
+//! do not have that clock, like the wall clock, except where the wall clock deviates from the median of its rates. Its
+//! value at the first anchor is the wall time there.
 //!
-//! The *wall clock* is what the machine showed. It consists of periods, and between two of them it was set
-//! ([`ClockStep`]): so it may go back. In a period it goes through the anchors.
+//! The *wall clock* is the time that the machine showed. It is divided into periods, and between two of them it was set
+//! ([`ClockStep`]), so it may go back there. In a period it goes through the anchors.
 //!
 //! All processes of one boot have the same ticks, so they share one clock, and the anchors of one process improve it
 //! for the others. Anchors may be hostile: with any anchors, steady time never goes back and nothing overflows.
@@ -28,11 +28,11 @@ use crate::time::anchor::{Anchor, outer_anchors};
 use crate::time::scale::{NOMINAL, Point, Rate, Scale};
 use crate::time::steps::{ClockStep, steps, suspended, tolerance};
 
-/// The nanoseconds within which two anchors count as one: for anchors that are nearer to each other, the error of
-/// reading them would be larger than the drift.
+/// The number of nanoseconds within which two anchors count as one: the error of reading anchors that are nearer to
+/// each other would be larger than the drift between them.
 const MIN_DISTANCE_NS: u64 = 1_000_000_000;
-/// The least ratio of the time between two anchors to the time that reading them has taken. So the
-/// error of a rate between them is at most 50 millionths.
+/// The least ratio of the time between two anchors to the time that reading them has taken. So the error of the rate
+/// between them is at most 50 millionths.
 const MIN_PRECISION: u64 = 10_000;
 /// A period in which nobody has set the wall clock.
 #[derive(Clone, Debug)]
@@ -44,9 +44,9 @@ struct WallPeriod {
     floor: u64,
 }
 
-/// A piece of the piecewise linear function between ticks and the wall clock, for programs that convert many times on
-/// their own: it is valid from `from` (ticks or nanoseconds) up to the next piece, goes through a point, and its
-/// results are at least `floor`.
+/// A line of the piecewise linear function between ticks and the wall clock, for programs that convert many times on
+/// their own. The line holds from `from` (ticks or nanoseconds) to the beginning of the next line, and goes through the
+/// point (`ticks`, `ns`); results less than `floor` become `floor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockLine {
     pub from: u64,
@@ -64,14 +64,14 @@ impl ClockLine {
     }
 }
 
-/// The clock of one boot. Its arithmetic is exact to a nanosecond; [`TickClock::uncertainty_ns`] measures how
-/// accurate the anchors are.
+/// The clock of one boot and one kind of ticks. Its arithmetic is exact to a nanosecond; [`TickClock::uncertainty_ns`]
+/// measures how accurate the anchors are.
 #[derive(Clone, Debug)]
 pub(crate) struct TickClock {
-    /// All anchors, by ticks.
+    /// All anchors, in the order of ticks.
     anchors: Vec<Anchor>,
     steady: Scale,
-    /// The periods of the wall clock, at least one; the first one begins at ticks 0.
+    /// The periods of the wall clock, at least one; the first begins at ticks 0.
     periods: Vec<WallPeriod>,
     steps: Vec<ClockStep>,
     rate_is_known: bool,
@@ -79,7 +79,7 @@ pub(crate) struct TickClock {
 }
 
 impl TickClock {
-    /// Makes the clock that goes through `anchors`, in any order, of runs whose ticks are of `kind`.
+    /// Makes the clock that goes through `anchors`, which may be in any order, of runs whose ticks are of `kind`.
     #[must_use]
     pub(crate) fn of(kind: ClockKind, anchors: impl IntoIterator<Item = Anchor>) -> TickClock {
         let mut all: Vec<Anchor> = anchors.into_iter().collect();
@@ -100,7 +100,7 @@ impl TickClock {
         clock
     }
 
-    /// Makes the clock of `run` alone; `more` are some or all of its `# clock` lines.
+    /// Makes the clock of `run` alone; `more` are the anchors of some or all of its `# clock` lines.
     #[must_use]
     pub(crate) fn of_run(run: &Run, more: impl IntoIterator<Item = Anchor>) -> TickClock {
         let own = Anchor::of_run(run);
@@ -116,32 +116,32 @@ impl TickClock {
         }
     }
 
-    /// Returns the readings that the clock goes through, by ticks.
+    /// Returns the anchors through which the clock goes, in the order of ticks.
     #[must_use]
     pub(crate) fn anchors(&self) -> &[Anchor] {
         &self.anchors
     }
 
-    /// Returns the steady time at `ticks`, in nanoseconds: the nanosecond in which the tick lies.
+    /// Returns the steady time at `ticks`, in nanoseconds, rounded down.
     #[must_use]
     pub(crate) fn steady(&self, ticks: Ticks) -> u64 {
         self.steady.at(ticks)
     }
 
-    /// Returns the first ticks that are not before `steady` nanoseconds of steady time.
+    /// Returns the first ticks at which the steady time is `steady` nanoseconds or more.
     #[must_use]
     pub(crate) fn ticks_at_steady(&self, steady: u64) -> Ticks {
         self.steady.ticks(steady)
     }
 
-    /// Returns the time of day at `ticks`: the nanosecond in which the tick lies.
+    /// Returns the wall clock's time at `ticks`, rounded down to a nanosecond.
     #[must_use]
     pub(crate) fn wall(&self, ticks: Ticks) -> Wall {
         Wall(self.period(ticks.0).scale.at(ticks))
     }
 
-    /// Returns the time of day at `ticks` or, if the wall clock was set back before, the latest time that it had
-    /// shown: a time that never goes back.
+    /// Returns the wall clock's time at `ticks` or, if the wall clock was set back before and has not caught up, the
+    /// latest time that it had shown. So the result never goes back.
     #[must_use]
     pub(crate) fn ascending_wall(&self, ticks: Ticks) -> Wall {
         let period = self.period(ticks.0);
@@ -176,8 +176,8 @@ impl TickClock {
         Ticks(u64::MAX)
     }
 
-    /// Returns the lines of [`TickClock::ascending_wall`]: `ns + floor((t - ticks) * rate_ns / rate_ticks)` at the ticks t,
-    /// which are not the last ones of 64 bits.
+    /// Returns the lines of [`TickClock::ascending_wall`]. At the ticks t, a line has the value
+    /// `ns + floor((t - ticks) * rate_ns / rate_ticks)`. The last ticks of 64 bits are not covered.
     #[must_use]
     pub(crate) fn lines_to_wall(&self) -> Vec<ClockLine> {
         let mut lines = Vec::new();
@@ -194,8 +194,8 @@ impl TickClock {
         lines
     }
 
-    /// Returns the lines of [`TickClock::ticks`]: `ticks + ceil((n - ns) * rate_ticks / rate_ns)` at the nanosecond n,
-    /// which is neither the first nor the last one of 64 bits.
+    /// Returns the lines of [`TickClock::ticks`]. At the nanosecond n, a line has the value
+    /// `ticks + ceil((n - ns) * rate_ticks / rate_ns)`. The first and the last nanosecond of 64 bits are not covered.
     #[must_use]
     pub(crate) fn lines_to_ticks(&self) -> Vec<ClockLine> {
         let (mut lines, mut begin) = (Vec::new(), 0);
@@ -220,54 +220,54 @@ impl TickClock {
         lines
     }
 
-    /// Returns a reader of steady time for many ticks that are near each other.
+    /// Returns a reader of steady time that is fast for many ticks near each other.
     #[must_use]
     pub(crate) fn steady_reader(self: &Arc<TickClock>) -> ClockReader {
         ClockReader::new(self, false)
     }
 
-    /// Returns a reader of the wall clock for many ticks that are near each other.
+    /// Returns a reader of the wall clock that is fast for many ticks near each other.
     #[must_use]
     pub(crate) fn wall_reader(self: &Arc<TickClock>) -> ClockReader {
         ClockReader::new(self, true)
     }
 
-    /// Returns a number of ticks. A period of fewer ticks takes less than `ns` nanoseconds of steady time, whenever
-    /// it is.
+    /// Returns a number of ticks for which this holds: any period of fewer ticks takes less than `ns` nanoseconds of
+    /// steady time.
     #[must_use]
     pub(crate) fn ticks_within(&self, ns: u64) -> u64 {
         // Each of the two times is rounded by less than a nanosecond, and so is each side of an anchor.
         self.steady.fewest_ticks(ns.saturating_sub(4))
     }
 
-    /// Returns whether the rate was measured. If not, a tick counts as a nanosecond, and only the start of the run is
-    /// right.
+    /// Returns whether the rate of the ticks was measured. If it was not, a tick counts as a nanosecond, and only times
+    /// at the start of the run are right.
     #[must_use]
     pub(crate) fn rate_is_known(&self) -> bool {
         self.rate_is_known
     }
 
-    /// Returns the number of ticks in a second, on average.
+    /// Returns the average number of ticks in a second, rounded down.
     #[must_use]
     pub(crate) fn ticks_per_second(&self) -> u64 {
         Rate::scale(1_000_000_000, self.steady.rate.ticks, self.steady.rate.ns, false)
     }
 
-    /// Returns the number of ticks in a second, on average, with its fraction.
+    /// Returns the average number of ticks in a second, with its fraction.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "rates are shown with a few digits")]
     pub(crate) fn exact_ticks_per_second(&self) -> f64 {
         self.steady.rate.ticks as f64 / self.steady.rate.ns as f64 * 1e9
     }
 
-    /// Returns the places where the wall clock was set or the machine was suspended, by ticks.
+    /// Returns the steps at which the wall clock was set or the machine was suspended, in the order of ticks.
     #[must_use]
     pub(crate) fn steps(&self) -> &[ClockStep] {
         &self.steps
     }
 
-    /// Returns the largest error, in nanoseconds, that the wall clock would make at one of its anchors without that
-    /// anchor. The number does not include the error of the machine's wall clock itself.
+    /// Returns the largest error, in nanoseconds, that the wall clock's time at one of its anchors would have without
+    /// that anchor. The number does not include the error of the machine's wall clock itself.
     #[must_use]
     pub(crate) fn uncertainty_ns(&self) -> u64 {
         self.uncertainty_ns
@@ -287,7 +287,7 @@ impl TickClock {
     }
 }
 
-/// Makes the scale of steady time through `all` anchors, which are in order. Returns `None` if there are not two
+/// Makes the scale of steady time through `all` anchors, which are in order. Returns `None` if there are no two
 /// readings from which the rate is known.
 fn steady_scale(kind: ClockKind, all: &[Anchor]) -> Option<Scale> {
     let first = all.first()?;
@@ -316,7 +316,8 @@ fn steady_scale(kind: ClockKind, all: &[Anchor]) -> Option<Scale> {
 
 /// Makes a piecewise linear scale through `readings`: anchors with their times in nanoseconds by one of the clocks.
 /// Between two neighbours that `is_sound` rejects, or between which the clock goes back, time runs at the median rate
-/// of the neighbours that `is_counted` accepts. `is_sound` also gets the nanoseconds between the two at that rate.
+/// of the neighbours that `is_counted` accepts. `is_sound` also gets the number of nanoseconds between the two
+/// neighbours at that rate.
 fn of_readings(
     readings: &[(Anchor, u64)],
     is_counted: impl Fn(&Anchor, &Anchor) -> bool,
@@ -347,8 +348,8 @@ fn of_readings(
     Some(Scale::through(points, rate))
 }
 
-/// Returns the median of the rates between neighbouring readings of which `is_counted` is true; `None` if there is none.
-/// `weight` returns how much a rate counts that was measured over this number of ticks.
+/// Returns the median of the rates between neighbouring readings that `is_counted` accepts; `None` if there are no such
+/// neighbours. `weight` returns how much a rate counts that was measured over a number of ticks.
 fn median_rate(
     readings: &[(Anchor, u64)],
     is_counted: impl Fn(&Anchor, &Anchor) -> bool,
@@ -370,9 +371,8 @@ fn median_rate(
     })
 }
 
-/// Selects, from `readings` in order, those that are far enough apart for the drift between them to exceed the errors
-/// of reading: at least two, if there are several. Of readings that are near each other, it prefers the one that took
-/// less time.
+/// Selects, from `readings` in order, the readings that are so far apart that the drift between them exceeds the errors
+/// of reading; at least two, if there are several. Of readings near each other, it prefers the one that took less time.
 fn apart<R: Copy>(readings: &[R], anchor: impl Fn(&R) -> &Anchor, rate: Rate) -> Vec<R> {
     let [first, others @ .., last] = readings else { return readings.to_vec() };
     let is_far = |from: &R, to: &R| {
@@ -401,7 +401,7 @@ fn apart<R: Copy>(readings: &[R], anchor: impl Fn(&R) -> &Anchor, rate: Rate) ->
     kept
 }
 
-/// Makes the periods of the wall clock from groups of anchors between which it was set.
+/// Makes the periods of the wall clock from groups of anchors, between which it was set.
 fn periods(groups: &[Vec<Anchor>], steady: &Scale) -> Vec<WallPeriod> {
     let mut periods: Vec<WallPeriod> = Vec::new();
     for group in groups {
@@ -429,12 +429,12 @@ fn periods(groups: &[Vec<Anchor>], steady: &Scale) -> Vec<WallPeriod> {
     periods
 }
 
-/// A reader of a clock, which remembers the line around its last reading.
+/// A reader of a clock, which remembers the line of the scale around its last reading.
 #[derive(Clone, Debug)]
 pub(crate) struct ClockReader {
     clock: Arc<TickClock>,
     reads_wall: bool,
-    /// The ticks for which this point and this rate hold.
+    /// The ticks for which the point `from` and the rate `rate` hold.
     ticks: Range<u64>,
     from: Point,
     rate: Rate,
@@ -451,7 +451,7 @@ impl ClockReader {
         }
     }
 
-    /// Returns the time at `ticks`, in nanoseconds, as [`TickClock::steady`] or [`TickClock::wall`] does.
+    /// Returns the time at `ticks`, in nanoseconds: the result of [`TickClock::steady`] or of [`TickClock::wall`].
     #[inline]
     #[must_use]
     pub(crate) fn at(&mut self, ticks: Ticks) -> u64 {
@@ -477,13 +477,13 @@ impl ClockReader {
     }
 }
 
-/// The clocks of all runs of a merge: one for each boot and kind of ticks.
+/// The clocks of all runs of a merge: one for each boot and each kind of ticks.
 #[derive(Debug, Default)]
 pub(crate) struct Clocks(BTreeMap<(Vec<u8>, bool), (Run, Arc<TickClock>)>);
 
 impl Clocks {
-    /// Reads the anchors of files, each given with its run and its bytes: the anchor of the run, and the first and the
-    /// last ones in the file.
+    /// Makes the clocks of files, each given with its run and its bytes. Reads the anchor of the run, and the anchors
+    /// at the beginning and at the end of the file.
     pub(crate) fn read<'a, B: AsRef<[u8]>>(files: impl IntoIterator<Item = (&'a Run, B)>) -> Clocks {
         Clocks::through(files.into_iter().map(|(run, bytes)| (run, outer_anchors(bytes.as_ref()))))
     }
@@ -506,7 +506,7 @@ impl Clocks {
         clocks
     }
 
-    /// Makes the clocks go through further anchors of these runs.
+    /// Makes the clocks go through further anchors, each given with its run.
     pub(crate) fn refine<'a, A: IntoIterator<Item = Anchor>>(
         &mut self,
         more: impl IntoIterator<Item = (&'a Run, A)>,
@@ -522,25 +522,25 @@ impl Clocks {
         }
     }
 
-    /// Returns the clock of `run`; `None` if no file was of its boot.
+    /// Returns the clock of `run`; `None` if no file has a run with the same boot and the same kind of ticks.
     #[must_use]
     pub(crate) fn of(&self, run: &Run) -> Option<&Arc<TickClock>> {
         self.0.get(&key(run)).map(|(_, clock)| clock)
     }
 
-    /// Returns the clock of a boot's runs whose ticks are of `kind`; `None` if no file was of such a run.
+    /// Returns the clock of a boot's runs whose ticks are of `kind`; `None` if no file has such a run.
     #[must_use]
     pub(crate) fn of_clock(&self, boot: &[u8], kind: ClockKind) -> Option<&Arc<TickClock>> {
         self.0.get(&(boot.to_vec(), kind == ClockKind::System)).map(|(_, clock)| clock)
     }
 
-    /// Returns whether the known anchors of a boot show that the wall clock was set or the machine was suspended.
+    /// Returns whether the known anchors of any boot show that the wall clock was set or the machine was suspended.
     #[must_use]
     pub(crate) fn have_steps(&self) -> bool {
         self.0.values().any(|(_, clock)| !clock.steps.is_empty())
     }
 
-    /// Returns a run of each boot, with its clock.
+    /// Returns a run for each boot and each kind of ticks, with its clock.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&Run, &TickClock)> {
         self.0.values().map(|(run, clock)| (run, &**clock))
     }
@@ -550,7 +550,7 @@ fn key(run: &Run) -> (Vec<u8>, bool) {
     (run.boot.clone(), run.clock == ClockKind::System)
 }
 
-/// Converts a time of the system's clock to the form in traces.
+/// Converts a time of the system's clock to the form that traces have.
 pub(crate) fn wall_clock(time: SystemTime) -> Wall {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Wall(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))

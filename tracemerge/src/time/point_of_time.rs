@@ -1,4 +1,4 @@
-//! Points of time as people write them: offsets from the beginning or the end of a trace, times of day, raw
+//! Points of time as people write them: offsets from the first or the last line of a trace, times of day, and raw
 //! ticks.
 
 use std::str::FromStr;
@@ -15,17 +15,17 @@ use crate::time::clocks::TickClock;
 /// A point of time that was given with `--since` or `--until`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum When {
-    /// A number of nanoseconds after the first line of the chosen runs.
+    /// The point is this number of nanoseconds after the first line of the chosen runs.
     AfterFirst(u64),
-    /// A number of nanoseconds before the last line of the chosen runs.
+    /// The point is this number of nanoseconds before the last line of the chosen runs.
     BeforeLast(u64),
-    /// Raw ticks.
+    /// The point is given as raw ticks.
     Ticks(u64),
-    /// A date and a time of day in UTC, or with an offset from it.
+    /// The point is a date and a time of day in UTC, or with an offset from UTC.
     Instant(Wall),
-    /// A date and a local time of day.
+    /// The point is a date and a local time of day.
     Local(DateTime),
-    /// A time on the trace's day; the flag states that it is UTC, not local.
+    /// The point is a time on the trace's day; the flag states that it is in UTC, not local.
     OfDay(Time, bool),
 }
 
@@ -97,12 +97,12 @@ fn wall_of(instant: Timestamp) -> Option<Wall> {
     u64::try_from(ns).ok().map(Wall)
 }
 
-/// The times between which the chosen runs have lines.
+/// The period in which the chosen runs have lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Period {
-    /// The wall clock at the first line.
+    /// The wall clock's time at the first line.
     pub first: Wall,
-    /// The wall clock at the last line.
+    /// The wall clock's time at the last line.
     pub last: Wall,
     /// The steady times of the first line and of the last, in nanoseconds.
     pub steady: (u64, u64),
@@ -112,7 +112,7 @@ impl Period {
     /// A period without lines, which [`Period::include`] extends.
     pub(crate) const NONE: Period = Period { first: Wall(u64::MAX), last: Wall(0), steady: (u64::MAX, 0) };
 
-    /// Extends the period to the lines between these ticks of `clock`.
+    /// Extends the period so that it includes the lines between these ticks of `clock`.
     pub(crate) fn include(&mut self, clock: &TickClock, (first, last): (Ticks, Ticks)) {
         self.first = self.first.min(clock.wall(first));
         self.last = self.last.max(clock.wall(last));
@@ -121,11 +121,11 @@ impl Period {
 }
 
 impl When {
-    /// Returns the first ticks by `clock` that are not before this point of time. Local times are those of
-    /// `zone`.
+    /// Returns the first ticks of `clock` that are not before this point of time. `period` is the period of the chosen
+    /// runs; local times are in `zone`.
     ///
     /// # Errors
-    /// The time does not exist in the zone.
+    /// The point of time is out of the range of wall times.
     pub(crate) fn ticks(self, clock: &TickClock, period: Period, zone: &TimeZone) -> Result<Ticks, String> {
         let wall = match self {
             When::Ticks(ticks) => return Ok(Ticks(ticks)),
@@ -139,7 +139,7 @@ impl When {
         Ok(clock.ticks(wall))
     }
 
-    /// Returns whether a clock is needed to know the ticks.
+    /// Returns whether a clock is needed to convert this point of time to ticks.
     #[must_use]
     pub(crate) fn needs_clock(self) -> bool {
         !matches!(self, When::Ticks(_))
@@ -151,7 +151,8 @@ fn instant(time: DateTime, zone: &TimeZone) -> Result<Wall, String> {
     wall_of(instant).ok_or_else(|| format!("{time} is out of range"))
 }
 
-/// Returns that time on the day of the first line or, if only that is in the period, on the next day.
+/// Returns the wall time of `time` on the day of the first line or, if only the next day's `time` is in the period, on
+/// the next day.
 fn of_day(time: Time, period: Period, zone: &TimeZone) -> Result<Wall, String> {
     let day = |wall: Wall| {
         let instant = Timestamp::from_nanosecond(wall.0.into()).map_err(|error| error.to_string())?;

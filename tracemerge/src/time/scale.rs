@@ -1,8 +1,9 @@
-//! A scale: the nanoseconds of some clock at each value of a counter, exact to a nanosecond, through points.
+//! A scale: the piecewise linear function through points that states the nanoseconds of some clock at each value of a
+//! counter, exact to a nanosecond.
 
 use trace_format::line::Ticks;
 
-/// A point of a scale.
+/// A point of a scale: the counter's ticks, and the clock's nanoseconds at these ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Point {
     pub ticks: u64,
@@ -14,40 +15,41 @@ pub(super) struct Point {
 pub(super) struct Rate {
     pub ticks: u64,
     pub ns: u64,
-    /// Whole nanoseconds in a tick...
+    /// The integral part of the nanoseconds per tick.
     whole: u64,
-    /// ...and the rest of it, times two to the power of 64, rounded down; the rest is `left` nanoseconds in `ticks`.
+    /// The fraction of the nanoseconds per tick, times two to the power of 64, rounded down. The exact fraction is
+    /// `left / ticks`.
     part: u64,
     left: u64,
 }
 
-/// The rate of a counter whose rate is not known: one tick in a nanosecond.
+/// The rate of a counter whose rate is not known: one tick per nanosecond.
 pub(super) const NOMINAL: Rate = Rate { ticks: 1, ns: 1, whole: 1, part: 0, left: 0 };
 
 impl Rate {
-    /// Returns the rate between two points, the second of which is later by both clocks.
+    /// Returns the rate between two points, of which `to` is later by both clocks.
     pub(super) fn between(from: Point, to: Point) -> Rate {
         Rate::of(to.ticks - from.ticks, to.ns - from.ns)
     }
 
-    /// Returns the rate of that number of ticks in that number of nanoseconds, both of which are not zero.
+    /// Returns the rate of `ticks` ticks in `ns` nanoseconds, neither of which is zero.
     pub(super) fn of(ticks: u64, ns: u64) -> Rate {
         let part = (u128::from(ns % ticks) << 64) / u128::from(ticks);
         // The rest is less than a nanosecond, so this is less than two to the power of 64.
         Rate { ticks, ns, whole: ns / ticks, part: u64::try_from(part).unwrap_or(u64::MAX), left: ns % ticks }
     }
 
-    /// Returns `value * numerator / denominator`, rounded up or down, at most `u64::MAX`. The product of two
-    /// 64-bit numbers does not overflow.
+    /// Returns `value * numerator / denominator`, rounded up or down, at most `u64::MAX`. The intermediate product does
+    /// not overflow.
     pub(super) fn scale(value: u64, numerator: u64, denominator: u64, up: bool) -> u64 {
         let (product, denominator) = (u128::from(value) * u128::from(numerator), u128::from(denominator));
         let quotient = if up { product.div_ceil(denominator) } else { product / denominator };
         u64::try_from(quotient).unwrap_or(u64::MAX)
     }
 
-    /// Returns the nanoseconds in that number of ticks, rounded down, at most `u64::MAX`: the result of
-    /// [`Rate::scale`], by two multiplications and a correction in place of a division. Granlund and Montgomery,
-    /// "Division by invariant integers using multiplication" (1994).
+    /// Returns the number of nanoseconds that `ticks` ticks take, rounded down, at most `u64::MAX`. It equals the
+    /// result of [`Rate::scale`], but takes two multiplications and a correction in place of a division. Granlund and
+    /// Montgomery, "Division by invariant integers using multiplication" (1994).
     #[inline]
     pub(super) fn nanoseconds(self, ticks: u64) -> u64 {
         let rest = ((u128::from(ticks) * u128::from(self.part)) >> 64) as u64;
@@ -68,7 +70,7 @@ impl Rate {
         u64::try_from(all).unwrap_or(u64::MAX)
     }
 
-    /// Returns the nanosecond in which `ticks` lies, on the line with this rate through `from`.
+    /// Returns the time at `ticks` in nanoseconds, rounded down, on the line with this rate through the point `from`.
     #[inline]
     pub(super) fn at(self, from: Point, ticks: u64) -> u64 {
         match ticks.checked_sub(from.ticks) {
@@ -77,7 +79,7 @@ impl Rate {
         }
     }
 
-    /// Returns the first ticks that are not before `ns`, on the line with this rate through `from`.
+    /// Returns the first ticks at which the time is `ns` or more, on the line with this rate through the point `from`.
     fn ticks(self, from: Point, ns: u64) -> u64 {
         match ns.checked_sub(from.ns) {
             Some(after) => from.ticks.saturating_add(Rate::scale(after, self.ticks, self.ns, true)),
@@ -86,32 +88,32 @@ impl Rate {
     }
 }
 
-/// Lines through points. Before the first point and after the last one, time runs at the average rate.
+/// The lines through points. Before the first point and after the last point, time runs at the average rate.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
-    /// The points, at least one, which ascend by both clocks.
+    /// The points, at least one; ticks and nanoseconds ascend.
     points: Vec<Point>,
     /// The rates between neighbouring points.
     rates: Vec<Rate>,
-    /// The average rate.
+    /// The average rate, which holds outside of the points.
     pub rate: Rate,
 }
 
 impl Scale {
-    /// Makes the scale through `points`, of which there is at least one, and which ascend by both clocks. Outside of
-    /// them time runs at `rate`.
+    /// Makes the scale through `points`, of which there is at least one, with ascending ticks and nanoseconds. Outside
+    /// of the points, time runs at `rate`.
     pub(super) fn through(points: Vec<Point>, rate: Rate) -> Scale {
         let rates = points.windows(2).map(|two| Rate::between(two[0], two[1])).collect();
         Scale { points, rates, rate }
     }
 
-    /// Returns the nanosecond in which `ticks` lies.
+    /// Returns the time at `ticks` in nanoseconds, rounded down.
     pub(super) fn at(&self, ticks: Ticks) -> u64 {
         let (from, rate) = self.segment(self.behind(ticks.0));
         rate.at(from, ticks.0)
     }
 
-    /// Returns the first ticks that are not before `ns`.
+    /// Returns the first ticks at which the time is `ns` or more.
     pub(super) fn ticks(&self, ns: u64) -> Ticks {
         // No time is before 0, not even at ticks for which the rate would give such a time.
         if ns == 0 {
@@ -121,13 +123,13 @@ impl Scale {
         Ticks(rate.ticks(from, ns))
     }
 
-    /// Returns the smallest number of ticks that `ns` nanoseconds have at any time.
+    /// Returns the smallest number of ticks that `ns` nanoseconds take anywhere on the scale.
     pub(super) fn fewest_ticks(&self, ns: u64) -> u64 {
         let rates = self.rates.iter().chain([&self.rate]);
         rates.map(|rate| Rate::scale(ns, rate.ticks, rate.ns, false)).min().unwrap_or(0)
     }
 
-    /// Returns the line that holds at `ticks`: a point, its rate, and the ticks from and until which it holds.
+    /// Returns the line that holds at `ticks`: a point on it, its rate, and the range of ticks for which it holds.
     pub(super) fn line(&self, ticks: u64) -> (Point, Rate, std::ops::Range<u64>) {
         let behind = self.behind(ticks);
         let start = behind.checked_sub(1).map_or(0, |before| self.points[before].ticks);
@@ -136,7 +138,8 @@ impl Scale {
         (from, rate, start..end)
     }
 
-    /// Returns the lines of the scale, in order: each with the first ticks, and the first nanosecond, for which it holds.
+    /// Returns the lines of the scale, in order: for each, the first ticks and the first nanosecond for which it holds,
+    /// a point on it, and its rate.
     pub(super) fn lines(&self) -> impl Iterator<Item = (u64, u64, Point, Rate)> {
         (0..=self.points.len()).map(|behind| {
             let before = behind.checked_sub(1).map(|before| self.points[before]);
@@ -146,7 +149,7 @@ impl Scale {
         })
     }
 
-    /// Returns the largest error that the scale would make at one of its points without that point.
+    /// Returns the largest error in nanoseconds that the scale would have at one of its points without that point.
     pub(super) fn largest_error(&self) -> u64 {
         let between = self.points.windows(3).map(|three| {
             Rate::between(three[0], three[2]).at(three[0], three[1].ticks).abs_diff(three[1].ns)
@@ -159,7 +162,7 @@ impl Scale {
         self.points.partition_point(|point| point.ticks <= ticks)
     }
 
-    /// Returns the point and the rate that hold behind the first `behind` points.
+    /// Returns the point and the rate of the line that begins behind the first `behind` points.
     fn segment(&self, behind: usize) -> (Point, Rate) {
         let at = behind.saturating_sub(1);
         let rate = if behind == 0 { None } else { self.rates.get(at) };

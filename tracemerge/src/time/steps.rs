@@ -1,4 +1,4 @@
-//! Steps of the wall clock: where somebody has set it, and where the machine was suspended.
+//! Steps of the wall clock: the moments at which it was set, or at which the machine was suspended.
 
 use std::fmt;
 
@@ -8,12 +8,13 @@ use trace_format::wall::Wall;
 use crate::time::anchor::Anchor;
 use crate::ui::units::duration;
 
-/// The change of the wall clock, in nanoseconds, that two readings may show without a step.
+/// The difference of two clocks, in nanoseconds, that two readings may show without a step.
 const TOLERANCE_NS: u64 = 1_000_000;
-/// The change of the wall clock per million nanoseconds that is not a step. Linux corrects the wall clock by at most
-/// 500 millionths, on top of a frequency error of at most 500 millionths (`adjtimex(2)`).
+/// The further difference of two clocks, per million nanoseconds between the readings, that is not a step. Linux
+/// corrects the wall clock by at most 500 millionths, on top of a frequency error of at most 500 millionths
+/// (`adjtimex(2)`).
 const TOLERANCE_PPM: u64 = 1_200;
-/// The shortest suspension, in nanoseconds, that is shown.
+/// The shortest suspension that is reported, in nanoseconds.
 const SUSPENDED_NS: u64 = 100_000_000;
 
 /// The reason of a step.
@@ -26,7 +27,7 @@ pub(crate) enum StepCause {
 }
 
 impl StepCause {
-    /// Returns the word for programs.
+    /// Returns the name of the cause in output for other programs.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -36,19 +37,19 @@ impl StepCause {
     }
 }
 
-/// A step of the wall clock between two readings.
+/// A step of the wall clock between two readings of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockStep {
-    /// The reason.
+    /// The reason of the step.
     pub cause: StepCause,
     /// The nanoseconds by which the wall clock was set (negative: back), or for which the machine was suspended.
     pub ns: i64,
-    /// The ticks of the last reading before the step, and of the first reading after it. Times between them count as
+    /// The ticks of the last reading before the step, and of the first reading after it. Ticks between them count as
     /// before the step.
     pub between: (Ticks, Ticks),
-    /// The wall clock at the last reading before the step.
+    /// The wall clock's time at the last reading before the step.
     pub before: Wall,
-    /// The wall clock at the first reading after the step.
+    /// The wall clock's time at the first reading after the step.
     pub after: Wall,
 }
 
@@ -69,7 +70,7 @@ impl fmt::Display for ClockStep {
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 
-/// Returns the difference of two times.
+/// Returns the difference of two times, limited to the values of `i64`.
 fn difference(later: u64, earlier: u64) -> i64 {
     i64::try_from(i128::from(later) - i128::from(earlier)).unwrap_or(if later > earlier {
         i64::MAX
@@ -78,12 +79,13 @@ fn difference(later: u64, earlier: u64) -> i64 {
     })
 }
 
-/// Returns the largest difference of two clocks over `ns` nanoseconds that needs no step.
+/// Returns the largest difference of two clocks after `ns` nanoseconds that needs no step as an explanation.
 pub(super) fn tolerance(ns: u64) -> u64 {
     TOLERANCE_NS.saturating_add(ns / 1_000_000 * TOLERANCE_PPM)
 }
 
-/// Returns the time for which the machine was suspended between two anchors, if both have the clocks that show it.
+/// Returns the nanoseconds for which the machine was suspended between two anchors; 0 if it was not, or if they lack
+/// the clocks that show it.
 pub(super) fn suspended(from: &Anchor, to: &Anchor) -> u64 {
     let asleep = |anchor: &Anchor| anchor.since_boot?.checked_sub(anchor.raw?);
     let time = asleep(from).zip(asleep(to)).map_or(0, |(from, to)| to.saturating_sub(from));
@@ -91,9 +93,9 @@ pub(super) fn suspended(from: &Anchor, to: &Anchor) -> u64 {
     if time < TOLERANCE_NS { 0 } else { time }
 }
 
-/// Finds the steps between neighbours of `anchors`, which are in order. `steady` returns the steady time at an
-/// anchor, in nanoseconds. Leaves out anchors that alone show a step which the next one does not show: a reading that
-/// was interrupted. Returns the other anchors in groups between which the wall clock stepped, and all steps.
+/// Finds the steps between neighbours of `anchors`, which are in order. `steady` returns the steady time at an anchor,
+/// in nanoseconds. Leaves out an anchor that shows a step which the next anchor does not show: its reading was
+/// interrupted. Returns the other anchors in groups, between which the wall clock stepped, and all steps.
 pub(super) fn steps(
     anchors: &[Anchor],
     steady: impl Fn(&Anchor) -> u64,

@@ -43,7 +43,8 @@ fn one_anchor_has_no_rate_unless_ticks_are_nanoseconds() {
     assert!(!TickClock::of(ClockKind::System, []).rate_is_known());
 }
 
-/// Readings every ten seconds of a counter with one tick in a nanosecond, with these wall times in seconds.
+/// Returns the clock of a counter with one tick per nanosecond that was read every ten seconds, with the wall times
+/// `walls` in seconds.
 fn every_ten_seconds(walls: &[u64]) -> TickClock {
     let reading = |(number, wall): (usize, &u64)| (1000 + 10 * S * number as u64, wall * S);
     clock(&walls.iter().enumerate().map(reading).collect::<Vec<_>>())
@@ -170,7 +171,7 @@ proptest! {
     }
 }
 
-/// Returns the value at `x` of the line that holds there, as a program computes it that has the lines only.
+/// Returns the value at `x` of the line that holds at `x`, computed as by a program that has only the lines.
 fn along(lines: &[ClockLine], x: u64, to_ticks: bool) -> u64 {
     let line = lines.iter().rfind(|line| line.from <= x).copied().unwrap();
     let ClockLine { ticks, ns, rate_ticks, rate_ns, floor, .. } = line;
@@ -205,8 +206,8 @@ impl Random {
     }
 }
 
-/// The state of a simulated machine at one moment: the nanoseconds for which it has really run, without those for
-/// which it was suspended, and its clocks.
+/// The state of a simulated machine at one moment: its clocks, and the nanoseconds for which it has really run, without
+/// those for which it was suspended.
 #[derive(Clone, Copy)]
 struct Moment {
     true_ns: f64,
@@ -245,7 +246,7 @@ impl Machine {
         self.now.wall += ns * self.wall_rate;
     }
 
-    /// Lets one of the things happen that happen to clocks.
+    /// Lets one random event happen to the clocks, or none: a change of rate, a step, or a suspension.
     fn happen(&mut self) {
         match self.random.below(12) {
             0 | 1 => self.wall_rate = 1.0 + self.random.millionths(500),
@@ -288,7 +289,7 @@ impl Machine {
     }
 }
 
-/// Traces a simulated machine: returns its clock, and moments between the readings.
+/// Traces a simulated machine. Returns the clock of the trace, and moments between the readings.
 fn simulate(seed: u64, has_raw: bool) -> (TickClock, Vec<Moment>) {
     let mut machine = Machine::new(seed);
     // Each trace begins with a reading of two clocks, as `# run` lines have.

@@ -1,17 +1,18 @@
-//! Clocks that nothing limits from one side, or from both: assumptions place them, and limit nothing.
+//! Assumptions for clocks that nothing limits on one side, or on both: they place such clocks, and limit nothing.
 
 use super::Assumptions;
 use super::graph::Cycle;
 use super::solve::{Grid, Link, LinkKind};
 
-/// The assumed greatest distance, in nanoseconds, of two clocks that nothing connects.
+/// The distance, in nanoseconds, that two clocks which nothing connects are assumed to have at most.
 const UNPLACED_NS: f64 = 500_000.0;
-/// The room, in nanoseconds, that an assumption leaves.
+/// The least distance, in nanoseconds, between an assumed limit and the opposite limit.
 const ROOM_NS: f64 = 2_000.0;
 
-/// Adds assumed edges for clocks that messages limit from one side only, or not at all. It assumes first the least
-/// delay of such a link, then the wall clocks, and then that the clocks' first readings were at the same time. An
-/// assumption gives way to everything else. Returns the epochs that needed one.
+/// Adds assumed edges for clocks that messages limit on one side only, or not at all. The first assumption is the least
+/// delay of a link with messages in one direction, the second the wall clocks, and the third that the clocks' first
+/// readings were at the same time. An assumption gives way to all other limits. Returns, for each epoch, whether it
+/// needed an assumption.
 pub(super) fn assume(grid: &mut Grid, links: &[Link], root: usize, assumptions: &Assumptions) -> Vec<bool> {
     let nodes = grid.graph.nodes;
     let mut is_assumed = vec![false; nodes];

@@ -1,4 +1,4 @@
-//! Matches that contradict others: they are given up, and named.
+//! Matched messages that contradict other messages: they are given up, and named.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,16 @@ use super::pairs::Epoch;
 use super::solution::{Order, Verdict};
 use super::solve::{Grid, Link, LinkKind, clocks_of, set_weights};
 
-/// The greatest number of matches that are given up, for each pair and in all.
+/// The greatest number of matched messages that are given up: for each pair of clocks, and in all.
 const MOST_GIVEN_UP: (usize, usize) = (1000, 20_000);
-/// The number of points on each side of a contradiction among which the one with the fewest companions is given up.
+/// The number of points on each side of the time of a contradiction among which the point with the fewest companions is
+/// given up.
 const NEAR: usize = 4;
 /// The greatest number of unsupported messages that are compared with the limits of all clocks.
 const MOST_COMPARED: usize = 5000;
 
-/// Gives up matches until no limits contradict each other, first within pairs and then over loops of several clocks.
+/// Gives up matched messages until no limits contradict each other, first within pairs of clocks and then over loops of
+/// several clocks.
 pub(super) fn give_up_contradictions(
     grid: &mut Grid,
     links: &mut [Link],
@@ -78,11 +80,13 @@ pub(super) fn give_up_contradictions(
     }
 }
 
-/// The order in which points are given up: those of wall clocks first, then by companions, then by distance.
+/// The order in which points are given up: points of wall clocks first, then by the number of companions, then by the
+/// distance in time.
 type Rank = (bool, u32, f64);
 
-/// Removes the point with the fewest companions of those that limit the edges of `cycle` near the grid time `at`; of
-/// wall clocks first. Returns the number of its pair, or `None` if there is none.
+/// Gives up one point that limits an edge of `cycle` near the grid time `at`: a point of a wall clock if there is one,
+/// and of several points the one with the fewest companions. Returns the index of its pair; `None` if there is no such
+/// point.
 fn give_up_one(
     grid: &Grid,
     links: &mut [Link],
@@ -125,7 +129,7 @@ fn give_up_one(
     Some(number)
 }
 
-/// Marks those unsupported messages as wrong that contradict the limits of all clocks together.
+/// Marks as wrong the unsupported messages that contradict the limits of all clocks together.
 pub(super) fn compare_unsupported(grid: &Grid, links: &[Link], order: &mut Order, epochs: &[Epoch]) {
     let mut known: HashMap<(usize, u32), Vec<f64>> = HashMap::new();
     let mut compared = 0;

@@ -1,16 +1,17 @@
-//! The points of two clocks, as a stream: wrong matches are named, the limits nearest to the offset are not trusted,
-//! and the others go to the hulls. The memory is that of two blocks of points and of the hulls.
+//! The filter for the points of a pair of clocks, as a stream: wrong matches are named, the points with the tightest
+//! limits are not trusted, and the other points go to the hulls. It needs memory for two blocks of points and for the
+//! hulls.
 
 use super::Assumptions;
 use super::hull::Hull;
 
-/// The shortest and the longest time of a block, in seconds.
+/// The shortest and the longest duration of a block, in seconds.
 const BLOCK_SECONDS: (f64, f64) = (20.0, 300.0);
-/// From this time on, in seconds, a block ends if it has few points.
+/// The duration of a block, in seconds, from which on it ends even if it has few points.
 const SPARSE_SECONDS: f64 = 60.0;
-/// The number of points with which a block may end, and with which it ends in any case.
+/// The number of points with which a block may end, and the number with which it ends in any case.
 const BLOCK_POINTS: (usize, usize) = (48, 800);
-/// The distance, in nanoseconds, within which points support each other.
+/// The distance of two limits, in nanoseconds, within which their points support each other.
 const NEAR_NS: f64 = 60_000.0;
 /// The greatest probability that a block has more wrong matches than points that are not trusted.
 const RISK: f64 = 1e-5;
@@ -18,26 +19,26 @@ const RISK: f64 = 1e-5;
 /// The direction of a message between two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the first clock to the second one: it limits the offset from above.
+    /// A message from the first clock to the second: it gives an upper bound for the offset between them.
     Forth,
-    /// From the second clock to the first one: it limits the offset from below.
+    /// A message from the second clock to the first: it gives a lower bound for the offset between them.
     Back,
 }
 
-/// A point: the limit of the offset by one message.
+/// A point: the bound that one message gives for the offset of two clocks at one time.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     s: f64,
-    /// The limit, of the offset from above or of the negated offset from above.
+    /// An upper bound: of the offset, or of the negated offset for a message [`Direction::Back`].
     u: f64,
     id: u32,
 }
 
-/// The points of a block of time, by direction.
+/// The points of a block of time, by the direction of their messages.
 #[derive(Clone, Debug, Default)]
 struct Block {
     points: [Vec<Point>; 2],
-    /// The first and the last time.
+    /// The time of the first point, in seconds; `until` is the time of the last point.
     from: f64,
     until: f64,
 }
@@ -52,30 +53,30 @@ impl Block {
     }
 }
 
-/// The points of two clocks as they arrive, by time, and the limits that they leave.
+/// The stream of the points of two clocks, in the order of time, and the limits that remain of them.
 #[derive(Clone, Debug)]
 pub struct PairStream {
     assumptions: Assumptions,
-    /// Whether every point counts, because none comes from a match.
+    /// Whether every point counts, because no point comes from a matched message.
     trusts_all: bool,
     current: Block,
     pending: Block,
-    /// The middles of the block before the pending one and of the pending one: time and offset.
+    /// The middles of the block before the pending block and of the pending block: time and offset.
     middles: [Option<(f64, f64)>; 2],
-    /// Half of the distance of the two directions, if both have been seen.
+    /// Half of the distance between the bounds of the two directions, if both have been seen.
     half_gap: Option<f64>,
-    /// The hulls of both directions.
+    /// The hulls of the points of both directions.
     pub(super) hulls: [Hull; 2],
-    /// The messages that contradict the opposite direction.
+    /// The ids of the messages that contradict messages of the opposite direction.
     pub(super) wrong: Vec<u32>,
-    /// The messages that claim far less delay than all others: direction, time, limit and number.
+    /// The messages that claim far less delay than all others: direction, time, bound and id.
     pub(super) unsupported: Vec<(Direction, f64, f64, u32)>,
     values: Vec<f64>,
     limits: [Vec<f64>; 2],
 }
 
 impl PairStream {
-    /// Makes a stream without points. If it `trusts_all`, it takes no point for wrong.
+    /// Makes a stream without points. If it `trusts_all`, it considers no point wrong.
     #[must_use]
     pub fn new(assumptions: Assumptions, trusts_all: bool) -> PairStream {
         PairStream {
@@ -93,8 +94,8 @@ impl PairStream {
         }
     }
 
-    /// Adds the point of message `id` at the time `s`, in seconds; `offset` is the reading of the second clock minus
-    /// that of the first one, in nanoseconds.
+    /// Adds the point of the message `id` at the time `s`, in seconds. `offset` is the reading of the second clock
+    /// minus the reading of the first, in nanoseconds.
     #[inline]
     pub fn push(&mut self, direction: Direction, s: f64, offset: f64, id: u32) {
         let len = self.current.len();
@@ -116,7 +117,7 @@ impl PairStream {
         self.current.points[direction as usize].push(Point { s, u, id });
     }
 
-    /// Ends the stream: the last points go to the hulls.
+    /// Ends the stream: the points that still wait go to the hulls.
     pub fn finish(&mut self) {
         if self.current.len() >= BLOCK_POINTS.0 / 2 {
             self.end_block();
@@ -135,8 +136,8 @@ impl PairStream {
         self.pass_on(None);
     }
 
-    /// Returns the limits of the offset at the time `t`, in nanoseconds; infinite if there are none. `rate` is the
-    /// largest rate of the offset, in nanoseconds per second, where no points on both sides limit it.
+    /// Returns the lower and the upper limit of the offset at the time `t`, in nanoseconds; infinite if there is none.
+    /// `rate` is the largest rate of the offset, in nanoseconds per second, where no points on both sides limit it.
     #[must_use]
     pub fn limits(&self, t: f64, rate: f64) -> (f64, f64) {
         let [above, below] = &self.hulls;
@@ -144,7 +145,7 @@ impl PairStream {
         (-below.largest(above, t, sigma, rate), above.largest(below, t, sigma, rate))
     }
 
-    /// Returns the number of points that are kept: those on the hulls, and those of two blocks.
+    /// Returns the number of points that are kept in memory: the points on the hulls, and those of two blocks.
     #[must_use]
     pub fn kept_points(&self) -> usize {
         self.hulls.iter().map(|hull| hull.points().len()).sum::<usize>()
@@ -152,7 +153,7 @@ impl PairStream {
             + self.pending.len()
     }
 
-    /// Passes the pending block on, whose neighbours are known now, and lets the current one wait.
+    /// Passes the pending block on, because its neighbours are known now. The current block becomes the pending one.
     fn end_block(&mut self) {
         std::mem::swap(&mut self.current, &mut self.pending);
         // The former pending block is in `current` now.
@@ -205,8 +206,8 @@ impl PairStream {
         self.pending = block;
     }
 
-    /// Returns, for each direction, the limit below which a match of the block is wrong. It is chosen so that the
-    /// remaining matches allow a common offset, and as few matches as possible are wrong.
+    /// Returns, for each direction, the bound below which a matched message of the block is wrong. It is chosen so that
+    /// the other messages allow a common offset, and as few messages as possible are wrong.
     fn contradictions(&mut self) -> [f64; 2] {
         let least = |limits: &[f64]| limits.iter().copied().fold(f64::INFINITY, f64::min);
         let [above, minus_below] = &self.limits;
@@ -274,7 +275,8 @@ impl PairStream {
     }
 }
 
-/// Returns how many of the lowest of `points` points not to trust: it is very unlikely that more matches are wrong.
+/// Returns how many of `points` points, those with the lowest bounds, are not trusted: so many that more wrong matches
+/// are very unlikely. `share` is the assumed share of wrong matches.
 fn not_trusted(points: usize, share: f64) -> usize {
     // The probabilities of so many wrong matches, summed up from none on.
     let mut probability = (1.0 - share).powi(i32::try_from(points).unwrap_or(i32::MAX));
@@ -288,7 +290,7 @@ fn not_trusted(points: usize, share: f64) -> usize {
     wrong.max(1).min(points)
 }
 
-/// A curve through the middles of three blocks.
+/// A curve of two straight pieces through the middles of three blocks.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     at: (f64, f64),

@@ -1,26 +1,27 @@
-//! Shortest paths over clocks: an edge of the weight `w` from `i` to `j` says that the offset of `j` is at most that of
-//! `i` plus `w`. The shortest path is the tightest of these statements, and a cycle of negative weight a contradiction.
+//! Shortest paths over clocks. An edge of the weight `w` from `i` to `j` says that the offset of `j` is at most the
+//! offset of `i` plus `w`. A shortest path is the tightest statement that follows from several edges, and a cycle of
+//! negative weight is a contradiction.
 
-/// The rounding, in nanoseconds, by which a path is not shorter than another one.
+/// The difference, in nanoseconds, up to which a path does not count as shorter than another one, because of rounding.
 const ROUNDING: f64 = 1e-3;
 
-/// The edges between clocks: those of pair `p` have the numbers `2 p` (from its first clock to its second one) and
-/// `2 p + 1` (back).
+/// The edges between clocks: the pair with the index `p` has the edges `2 p`, from its first clock to its second, and
+/// `2 p + 1` in the opposite direction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Graph {
     pub nodes: usize,
     pub edges: Vec<(u32, u32)>,
 }
 
-/// The edges of a contradiction, in any order.
+/// The indexes of the edges of a contradiction, in any order.
 pub(super) type Cycle = Vec<usize>;
 
 impl Graph {
-    /// Returns the length of the shortest path from `root` to each node or, if not `forward`, from each node to
-    /// `root`; infinity if there is none.
+    /// Returns the length of the shortest path from `root` to each node or, if `forward` is false, from each node to
+    /// `root`; infinity if there is no path.
     ///
     /// # Errors
-    /// A cycle of negative weight that can be reached.
+    /// There is a cycle of negative weight on such a path; it is the error.
     pub(super) fn distances(&self, weights: &[f64], root: usize, forward: bool) -> Result<Vec<f64>, Cycle> {
         let mut distances = vec![f64::INFINITY; self.nodes];
         distances[root] = 0.0;
@@ -28,15 +29,16 @@ impl Graph {
         Ok(distances)
     }
 
-    /// Finds any cycle of negative weight.
+    /// Checks that the edges have no cycle of negative weight.
     ///
     /// # Errors
-    /// There is one.
+    /// There is such a cycle; it is the error.
     pub(super) fn check(&self, weights: &[f64]) -> Result<(), Cycle> {
         self.relax(weights, &mut vec![0.0; self.nodes], true)
     }
 
-    /// Shortens the distances along the edges until no edge shortens one any more.
+    /// Shortens the distances along the edges until no edge shortens a distance any more; the error is a cycle of
+    /// negative weight.
     fn relax(&self, weights: &[f64], distances: &mut [f64], forward: bool) -> Result<(), Cycle> {
         let mut by: Vec<u32> = vec![u32::MAX; self.nodes];
         let ends = |edge: usize| {
@@ -78,8 +80,8 @@ impl Graph {
         Err(cycle)
     }
 
-    /// Returns offsets that satisfy all edges, 0 for `root`: the middle between the largest and the least ones;
-    /// `None` if there is a contradiction.
+    /// Returns offsets that satisfy all edges, with 0 for `root`: the middle between the largest and the least offset
+    /// of each node; `None` if there is a contradiction.
     pub(super) fn middle(&self, weights: &[f64], root: usize) -> Option<Vec<f64>> {
         let most = self.distances(weights, root, true).ok()?;
         let least = self.distances(weights, root, false).ok()?;

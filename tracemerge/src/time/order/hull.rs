@@ -1,4 +1,4 @@
-//! The points that limit an offset, and the limits at any time.
+//! The points that limit the offset of two clocks, and the limits that follow from them at any time.
 //!
 //! Let `theta(s)` be the offset of two clocks at the time `s`, and let its second derivative be at most `sigma`. If a
 //! point limits `theta(s) <= u`, then `theta(s) + sigma s²/2 <= u + sigma s²/2 = v`, and the left side is convex. Of
@@ -10,29 +10,30 @@
 /// A point that limits an offset from above.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HullPoint {
-    /// The time, in seconds.
+    /// The time of the point, in seconds.
     pub s: f64,
-    /// The limit, in nanoseconds.
+    /// The upper bound for the offset, in nanoseconds.
     pub u: f64,
-    /// The limit plus `sigma s²/2`.
+    /// The bound plus `sigma s²/2`.
     lifted: f64,
-    /// The number of points near it that limit the offset almost as much: a wrong match is alone.
+    /// The number of points near this one that limit the offset almost as much: a wrong match has no such companions.
     pub companions: u32,
-    /// The number of the message.
+    /// The id of the message.
     pub id: u32,
 }
 
-/// The number of points on each side of a time that are combined with points of the other direction.
+/// The number of points on each side of a time that are combined with points of the opposite direction.
 const NEAR: usize = 6;
 
-/// The lower convex hull of lifted points, in the order of time.
+/// The lower convex hull of points lifted by `sigma s²/2`, in the order of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hull {
     points: Vec<HullPoint>,
 }
 
 impl Hull {
-    /// Adds a point, unless it is before the last one. A limit may always be left out: the result is only less exact.
+    /// Adds a point, unless it is not later than the last point. A point may always be left out: the limits are then
+    /// only less exact.
     #[inline]
     pub(super) fn push(&mut self, sigma: f64, s: f64, u: f64, id: u32) {
         let lifted = u + sigma * s * s / 2.0;
@@ -53,29 +54,31 @@ impl Hull {
         self.points.push(HullPoint { s, u, lifted, companions: u32::MAX, id });
     }
 
-    /// Returns the points, by time.
+    /// Returns the points on the hull, in the order of time.
     pub(super) fn points(&self) -> &[HullPoint] {
         &self.points
     }
 
-    /// Returns the points that were pushed at `from` or later, by time.
+    /// Returns the points on the hull whose time is `from` or later, in the order of time.
     pub(super) fn since(&mut self, from: f64) -> &mut [HullPoint] {
         let start = self.points.partition_point(|point| point.s < from);
         &mut self.points[start..]
     }
 
-    /// Removes the point at `at`. Points that it has hidden do not come back, so the limits are looser than necessary.
+    /// Removes the point with the index `at`. Points that it has hidden do not come back, so the limits may be looser
+    /// than necessary.
     pub(super) fn remove(&mut self, at: usize) -> HullPoint {
         self.points.remove(at)
     }
 
-    /// Returns the numbers of the points before `t`.
+    /// Returns the number of the points on the hull before the time `t`.
     pub(super) fn before(&self, t: f64) -> usize {
         self.points.partition_point(|point| point.s < t)
     }
 
-    /// Returns the largest offset at `t` that these limits and those of the opposite direction allow, in nanoseconds;
-    /// infinity if there is no limit. `rho` is the largest rate of the offset where the points do not limit it.
+    /// Returns the largest offset at the time `t` that these points and those of the opposite direction allow, in
+    /// nanoseconds; infinity if nothing limits it. `rho` is the largest rate of the offset where the points do not
+    /// limit it.
     pub(super) fn largest(&self, opposite: &Hull, t: f64, sigma: f64, rho: f64) -> f64 {
         let behind = self.before(t);
         let limit = |point: &HullPoint| {

@@ -43,12 +43,12 @@ pub use self::filter::{Direction, PairStream};
 pub(crate) use self::solution::{Knot, Order, Verdict, largest_error};
 pub(crate) use self::solve::solve;
 
-/// A message from one clock to another one.
+/// A message from one clock to another clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// The number of the clock of the sender.
+    /// The number of the sender's clock.
     pub from: u32,
-    /// The number of the clock of the receiver.
+    /// The number of the receiver's clock.
     pub to: u32,
     /// The reading of the sender's clock when the message was sent, in nanoseconds.
     pub sent: i64,
@@ -59,30 +59,30 @@ pub(crate) struct Message {
 /// A reading of a machine's wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WallReading {
-    /// The number of the machine's clock.
+    /// The number of the clock of the machine whose wall clock was read.
     pub clock: u32,
-    /// The reading of that clock, in nanoseconds.
+    /// The reading of the machine's clock, in nanoseconds.
     pub at: i64,
-    /// The wall clock at that moment, in nanoseconds since 1970.
+    /// The wall clock's time at that moment, in nanoseconds since 1970.
     pub wall: i64,
-    /// The greatest error of the wall clock, in nanoseconds, as the system states it. Without one the reading proves
-    /// nothing, but still places a machine that no message places.
+    /// The greatest error of the wall clock, in nanoseconds, as the system states it. A reading without a stated error
+    /// proves nothing, but still places a machine that no message places.
     pub error: Option<i64>,
 }
 
-/// The assumptions under which the limits are a proof.
+/// The assumptions under which the limits are proved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Assumptions {
-    /// The fastest change of the rate of two clocks to each other, in nanoseconds per second squared.
+    /// The fastest change of the rate of two clocks relative to each other, in nanoseconds per second squared.
     pub rate_change: f64,
-    /// The furthest that the rate of two clocks to each other strays from its mean, in nanoseconds per second, where
-    /// no messages on both sides limit it.
+    /// The largest deviation of the rate of two clocks relative to each other from its mean, in nanoseconds per second,
+    /// where no messages on both sides limit it.
     pub rate_range: f64,
-    /// The assumed share of matches that are wrong, are not detected, and nevertheless set the limit, because they are
-    /// the nearest to it.
+    /// The assumed share of matched messages that are wrong, are not recognized as wrong, and nevertheless set the
+    /// limit, because they are nearest to it.
     pub wrong_share: f64,
-    /// The largest minimum delay, in nanoseconds, that is assumed of a link with messages in one direction only. It
-    /// places clocks, but sets no limits.
+    /// The greatest value, in nanoseconds, that is assumed for the least delay of a link with messages in one direction
+    /// only. It places clocks, but sets no limits.
     pub least_delay: f64,
     /// The least time, in nanoseconds, by which a message is shown to be received after it was sent.
     pub least_apart: f64,

@@ -1,16 +1,16 @@
-//! Nominal clocks: a line for each clock that brings it near the time of the first one. It need not be exact. It keeps
-//! offsets small, so that their curves and the numbers are tame.
+//! Nominal clocks: for each clock a line that brings it near the time of the first clock. The line need not be exact.
+//! It keeps offsets small, so that their curves are flat and numbers are exact.
 
 use super::filter::Direction;
 use super::pairs::{Epoch, Fit, Messages, Pair};
 
-/// The order in which pairs are used: whether it has messages, whether its rate is known, the messages of the rarer
-/// direction, and all.
+/// The rank by which pairs are chosen: whether it does not involve a soft epoch, whether its rate is known, the number
+/// of messages of the rarer direction, and the number of all its messages.
 type Rank = (bool, bool, usize, usize);
 
-/// Gives each epoch its nominal line, beginning with `root`, along the pairs with the most messages in both directions.
-/// Epochs that no pair connects with `root` keep their own time. `is_soft` says of an epoch that its pairs are used
-/// last.
+/// Gives each epoch its nominal line, beginning with the epoch `root`, along the pairs with the most messages in both
+/// directions. Epochs that no pair connects with `root` keep their own time. `is_soft` returns whether the pairs of an
+/// epoch are used last.
 pub(super) fn set_nominal(
     epochs: &mut [Epoch],
     messages: &Messages,

@@ -1,59 +1,59 @@
-//! The clocks while they are aligned, and the points of each two of them.
+//! The clocks while they are aligned, and the points of each pair of clocks.
 
 use std::collections::BTreeMap;
 
 use super::Message;
 use super::filter::{Direction, median};
 
-/// The largest number of windows in which a line through points is fitted.
+/// The largest number of windows of time for which a line through points is fitted.
 const WINDOWS: usize = 40;
 /// The error of a rate, in nanoseconds per second, above which the rate of two clocks counts as unknown.
 const UNKNOWN_RATE: f64 = 100_000.0;
 /// The assumed bound of the drift between two clocks whose rates are unknown, in nanoseconds per second.
 pub(super) const RATES_APART: f64 = 210_000.0;
 
-/// An epoch of a clock: the readings between two of its steps. It is aligned like a clock of its own.
+/// An epoch of a clock: its readings between two of its steps. An epoch is aligned like a clock of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Epoch {
-    /// The number of the clock; `None` for the wall time that all machines' wall clocks approach.
+    /// The number of the epoch's clock; `None` for the true time, which all machines' wall clocks approach.
     pub clock: Option<u32>,
     /// The first reading of the epoch.
     pub from: i64,
-    /// A reading of the clock through which the epoch's nominal line goes.
+    /// A reading of the clock: the epoch's nominal line is given by its time there and its rate.
     pub origin: i64,
     /// The nominal time at the reading `origin`, in nanoseconds.
     pub shift: f64,
-    /// The nanoseconds of nominal time in a nanosecond of the clock.
+    /// The number of nanoseconds of nominal time per nanosecond of the clock.
     pub rate: f64,
 }
 
 impl Epoch {
-    /// Returns the nominal time at a reading, in nanoseconds.
+    /// Returns the nominal time at a reading of the clock, in nanoseconds.
     #[inline]
     pub(super) fn nominal(&self, reading: i64) -> f64 {
         self.shift + reading.wrapping_sub(self.origin) as f64 * self.rate
     }
 }
 
-/// The messages between two epochs, of which `a` has the smaller number.
+/// The messages between two epochs, of which `a` has the smaller index.
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
     pub a: u32,
     pub b: u32,
-    /// The numbers of the messages, in the order of the readings of `a`.
+    /// The ids of the messages, in the order of their readings by `a`.
     pub ids: Vec<u32>,
 }
 
-/// The messages, whose clocks are numbers of epochs now.
+/// The messages, in which the clocks are replaced by epochs, given by their indexes.
 #[derive(Debug)]
 pub(super) struct Messages {
     pub all: Vec<Message>,
-    /// Whether a message is near a step, so that its epochs are not certain.
+    /// Whether each message is so near a step of a clock that its epochs are not certain.
     pub is_at_step: Vec<bool>,
 }
 
 impl Messages {
-    /// Returns the pairs that have messages, by the numbers of their epochs.
+    /// Returns the pairs of epochs that have messages, in the order of their indexes.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let mut found: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
         for (id, message) in (0u32..).zip(&self.all) {
@@ -72,20 +72,21 @@ impl Messages {
         pair.ids.sort_by_key(|id| self.readings(*id, a).0);
     }
 
-    /// Returns the readings of a message by the clock `a` and by the other clock.
+    /// Returns the readings of a message by the epoch `a` and by the other epoch.
     #[inline]
     pub(super) fn readings(&self, id: u32, a: u32) -> (i64, i64) {
         let message = &self.all[id as usize];
         if message.from == a { (message.sent, message.received) } else { (message.received, message.sent) }
     }
 
-    /// Returns the direction of a message between `a` and the other clock.
+    /// Returns the direction of a message between the epoch `a` and the other epoch.
     #[inline]
     pub(super) fn direction(&self, id: u32, a: u32) -> Direction {
         if self.all[id as usize].from == a { Direction::Forth } else { Direction::Back }
     }
 
-    /// Returns the points of a pair in nominal time: the direction, the time in seconds and the offset.
+    /// Returns the points of a pair in nominal time: direction, time in seconds, offset in nanoseconds, and id of the
+    /// message.
     pub(super) fn points<'a>(
         &'a self,
         pair: &'a Pair,
@@ -100,21 +101,23 @@ impl Messages {
     }
 }
 
-/// A line through the points of a pair.
+/// A line that is fitted through the points of a pair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fit {
     /// The offset at the time 0, in nanoseconds.
     pub offset: f64,
     /// The rate of the offset, in nanoseconds per second.
     pub slope: f64,
-    /// The largest rate that the offset may have outside of the points, without the change of rates that is assumed.
+    /// The largest rate that the offset may have outside of the points, not counting the change of rates that is
+    /// assumed.
     pub slope_range: f64,
-    /// The numbers of points in each direction.
+    /// The number of points in each direction.
     pub counts: [usize; 2],
 }
 
 impl Fit {
-    /// Fits the line by the medians of windows, and the median of their slopes.
+    /// Fits the line through the medians of the points in windows of time; its slope is the median of the slopes
+    /// between windows.
     pub(super) fn through(points: &[(Direction, f64, f64, u32)]) -> Fit {
         let of = |direction| points.iter().filter(|point| point.0 == direction).count();
         let counts = [of(Direction::Forth), of(Direction::Back)];

@@ -1,16 +1,16 @@
-//! The change of offsets by which no message that counts is received before it is sent. Offsets that satisfy all limits
-//! at the grid times need not satisfy each message between them, because they are lines there.
+//! The change of offsets after which no message that counts is received before it is sent. Offsets that satisfy all
+//! limits at the grid times need not satisfy each message between grid times, because they change linearly there.
 
 use super::Message;
 use super::pairs::{Epoch, Messages};
 use super::solution::{Order, Verdict};
 use super::solve::Grid;
 
-/// The number of rounds, at most.
+/// The greatest number of rounds in which offsets are changed.
 const ROUNDS: usize = 6;
 
-/// Changes the offsets at those grid times near which a message is received before it is sent, as little as possible. A
-/// message that is so even then contradicts the others, and is marked as wrong.
+/// Changes the offsets, as little as possible, at the grid times near which a message is received before it is sent. A
+/// message for which this does not help contradicts other messages, and is marked as wrong.
 pub(super) fn repair(
     grid: &Grid,
     offsets: &mut [Vec<f64>],
@@ -63,10 +63,10 @@ pub(super) fn repair(
     }
 }
 
-/// The delay of a message by the present offsets.
+/// The delay of a message, computed with the present offsets.
 struct Delay {
     ns: f64,
-    /// The grid times that it depends on, some of them twice.
+    /// The indexes of the grid times whose offsets the delay depends on; some may occur twice.
     places: [usize; 4],
 }
 

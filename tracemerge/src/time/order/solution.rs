@@ -1,65 +1,68 @@
-//! The result: a time for each reading of each clock, and the limits within which the true time is.
+//! The result of the alignment: a time for each reading of each clock, and the limits within which the true time is.
 
 use std::collections::BTreeMap;
 
-/// The judgement about a message.
+/// The judgement about a matched message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The message is received after it was sent.
+    /// The message counts: it is received after it was sent.
     Kept,
-    /// The message claims far less delay than all others of its direction, so it limits nothing; nothing contradicts it.
+    /// The message claims far less delay than all others in its direction, so it is not trusted to limit anything; but
+    /// nothing contradicts it.
     Unsupported,
-    /// The message contradicts others, so it belongs to no match.
+    /// The message contradicts other messages, so its two lines were matched wrongly.
     Wrong,
     /// The message was sent or received so near a step of a clock that it limits nothing.
     AtStep,
 }
 
-/// A jump of a clock.
+/// A jump of a clock that messages show.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Step {
-    /// The number of the clock.
+    /// The number of the clock that jumped.
     pub clock: u32,
     /// The readings between which the clock jumped.
     pub between: (i64, i64),
     /// The size of the jump, in nanoseconds: negative if the clock went back.
     pub ns: i64,
-    /// The number of clocks that show the jump.
+    /// The number of pairs of clocks that show the jump.
     pub pairs: usize,
 }
 
-/// A reading of a clock with its time, both in nanoseconds. Between two knots the time is linear.
+/// A knot: a reading of a clock with its time, both in nanoseconds. Between two knots the time is linear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Knot {
-    /// The reading.
+    /// The reading of the clock.
     pub reading: i64,
-    /// The reading of the first clock at the same moment.
+    /// The reading of the first of all clocks at the moment at which this clock shows `reading`.
     pub time: i64,
-    /// The earliest and the latest time that the messages allow; `i64::MIN` or `i64::MAX` if they set no limit.
+    /// The earliest and the latest time that the messages allow; `i64::MIN` or `i64::MAX` on a side that they do not
+    /// limit.
     pub limits: (i64, i64),
 }
 
 /// The times of all clocks on one scale, with the limits of their errors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
-    /// The knots of each clock, by reading. Times ascend.
+    /// The knots of each clock, in the order of readings. Their times ascend.
     pub knots: Vec<Vec<Knot>>,
-    /// The judgement about each message.
+    /// The judgement about each message, in the order of the messages.
     pub verdicts: Vec<Verdict>,
-    /// The jumps that were found.
+    /// The jumps of clocks that were found.
     pub steps: Vec<Step>,
-    /// The pairs of clocks with contradictory messages, and the number of these.
+    /// The number of contradictory messages of each pair of clocks that has any.
     pub contradictory: BTreeMap<(u32, u32), u64>,
-    /// The clocks whose wall clocks contradict messages or other wall clocks, and the number of their readings that do.
+    /// The number of readings of each clock's wall clock that contradict messages or other wall clocks, if there are
+    /// any.
     pub contradictory_walls: BTreeMap<u32, u64>,
-    /// The clocks that are placed by an assumption, because nothing limits them from one side.
+    /// Whether each clock is placed by an assumption, at least in part, because nothing limits it on one side.
     pub assumed: Vec<bool>,
-    /// The largest distance of the limits from a straight line between two knots, in nanoseconds.
+    /// The largest distance between a limit and the straight line from knot to knot, in nanoseconds.
     pub curve_ns: i64,
 }
 
 impl Order {
-    /// Returns the time of a reading, in nanoseconds by the first clock.
+    /// Returns the time of a clock's reading, in nanoseconds by the first clock.
     #[must_use]
     pub(crate) fn time(&self, clock: u32, reading: i64) -> i64 {
         let (from, to) = self.around(clock, reading);
@@ -68,7 +71,7 @@ impl Order {
         i64::try_from(time).unwrap_or(if time < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// Returns the earliest and the latest time of a reading that the messages allow.
+    /// Returns the earliest and the latest time that the messages allow for a clock's reading.
     #[must_use]
     pub(crate) fn limits(&self, clock: u32, reading: i64) -> (i64, i64) {
         let (from, to) = self.around(clock, reading);
@@ -88,8 +91,8 @@ impl Order {
         )
     }
 
-    /// Returns the largest errors of the times at the knots of a clock, in nanoseconds, in ascending order. Knots without
-    /// limits on both sides are missing.
+    /// Returns the largest errors of the times at a clock's knots, in nanoseconds, in ascending order. Knots that are
+    /// not limited on both sides are left out.
     #[must_use]
     pub(crate) fn errors(&self, clock: u32) -> Vec<u64> {
         let knots = self.knots.get(clock as usize).map_or(&[][..], |knots| knots);
@@ -99,13 +102,13 @@ impl Order {
         errors
     }
 
-    /// Returns the earliest and the latest time that the messages allow for a reading with this time.
+    /// Returns the earliest and the latest time that the messages allow for the clock's reading whose time is `time`.
     #[must_use]
     pub(crate) fn limits_at(&self, clock: u32, time: i64) -> (i64, i64) {
         self.limits(clock, self.reading_at(clock, time))
     }
 
-    /// Returns the reading with a time: the inverse of [`Order::time`], except for rounding.
+    /// Returns the clock's reading whose time is `time`: the inverse of [`Order::time`], except for rounding.
     fn reading_at(&self, clock: u32, time: i64) -> i64 {
         let Some(knots) = self.knots.get(clock as usize).filter(|knots| !knots.is_empty()) else {
             return time;
@@ -119,7 +122,7 @@ impl Order {
         i64::try_from(reading).unwrap_or(if reading < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// Returns the two knots between which a reading is, or whose line goes on to it.
+    /// Returns the two knots between which a clock's reading lies or, outside of all knots, the two nearest ones.
     fn around(&self, clock: u32, reading: i64) -> (Knot, Knot) {
         let same = Knot { reading, time: reading, limits: (i64::MIN, i64::MAX) };
         let Some(knots) = self.knots.get(clock as usize).filter(|knots| !knots.is_empty()) else {
@@ -131,13 +134,13 @@ impl Order {
     }
 }
 
-/// Returns the largest distance of a time from its limits; `None` if one side has no limit.
+/// Returns the largest distance of a time from its limits; `None` if it is not limited on both sides.
 pub(crate) fn largest_error(time: i64, (earliest, latest): (i64, i64)) -> Option<u64> {
     let is_limited = earliest != i64::MIN && latest != i64::MAX;
     is_limited.then(|| latest.abs_diff(time).max(time.abs_diff(earliest)))
 }
 
-/// Returns the value `along` nanoseconds after `from` on the line to `to`, rounded down.
+/// Returns the value at `along` nanoseconds after `from` on the line from `from` to `to`, rounded down.
 fn between(from: Knot, to: Knot, along: i128, of: impl Fn(&Knot) -> i64) -> i128 {
     let (start, end) = (i128::from(of(&from)), i128::from(of(&to)));
     let length = i128::from(to.reading) - i128::from(from.reading);

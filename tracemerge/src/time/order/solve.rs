@@ -1,4 +1,4 @@
-//! The steps from messages to times, in order.
+//! The alignment of clocks: the steps from messages to times, in order.
 
 use super::assume::assume;
 use super::centre::centre;
@@ -13,24 +13,26 @@ use super::steps::{Jump, divide};
 use super::times::Times;
 use super::{Assumptions, Message, WallReading};
 
-/// The distance of grid times, in seconds: the least, and the largest if there are not too many.
+/// The distance of grid times, in seconds: the least distance, and the largest unless there would be too many grid
+/// times.
 const GRID_SECONDS: (f64, f64) = (1.0, 10.0);
 /// The number of grid times from which on their distance grows.
 const GRID_TIMES: f64 = 600.0;
-/// The greatest number of limits that are kept, over all pairs and grid times.
+/// The greatest number of limits that are kept, for all pairs and grid times together.
 const MOST_LIMITS: f64 = 32e6;
-/// The error, in nanoseconds, of a wall clock whose system states none. It places clocks and limits nothing.
+/// The error, in nanoseconds, that is assumed of a wall clock whose system states none. It places clocks and limits
+/// nothing.
 const ASSUMED_WALL_ERROR: i64 = 1_000_000_000;
 
 /// The limits of all pairs at the grid times: times at equal distances, for which offsets are computed.
 pub(super) struct Grid {
-    /// The first time, in seconds.
+    /// The first grid time, in seconds.
     pub from: f64,
-    /// The distance of two times, in seconds.
+    /// The distance of two grid times, in seconds.
     pub step: f64,
     pub times: usize,
     pub graph: Graph,
-    /// The weight of each edge, for each time.
+    /// The weight of each edge of the graph, for each grid time.
     pub weights: Vec<Vec<f64>>,
 }
 
@@ -39,8 +41,8 @@ impl Grid {
         self.from + at as f64 * self.step
     }
 
-    /// Returns the grid time at or before `t`, by its number, and how far `t` is on the way to the next grid time, from
-    /// 0 to 1. The last grid time is never returned.
+    /// Returns the index of the grid time at or before `t`, and the share of the way from there to the next grid time
+    /// at which `t` lies, from 0 to 1. The last grid time is never returned.
     pub(super) fn place(&self, t: f64) -> (usize, f64) {
         let place = (t - self.from) / self.step;
         let at = (place.max(0.0) as usize).min(self.times.saturating_sub(2));
@@ -55,24 +57,24 @@ pub(super) struct Link {
     /// The largest rate of the offset, in nanoseconds per second, where messages do not limit it.
     pub rho: f64,
     pub kind: LinkKind,
-    /// The number of its points that were given up.
+    /// The number of the pair's points that were given up.
     pub given_up: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinkKind {
-    /// Messages of a program.
+    /// The limits come from messages of a program.
     Messages,
-    /// The wall clock of a machine, as far as its system states the error.
+    /// The limits come from the wall clock of a machine whose system states the error of that clock.
     Wall,
-    /// The wall clock of a machine whose system does not state the error.
+    /// The limits come from the wall clock of a machine whose system does not state the error of that clock.
     AssumedWall,
-    /// Two epochs of one clock.
+    /// The limits are between two epochs of one clock.
     SameClock,
 }
 
-/// Finds the times of `clocks` clocks by the messages between them. Each reading of a wall clock counts as two
-/// messages, one from and one to a clock that shows the true time.
+/// Finds the times of the clocks with the numbers 0 to `clocks` - 1 from the messages between them. Each reading of a
+/// wall clock counts as two messages, one from and one to a clock that shows the true time.
 #[must_use]
 pub(crate) fn solve(
     clocks: u32,
@@ -196,14 +198,14 @@ pub(crate) fn solve(
     order
 }
 
-/// Returns the clocks of a pair, the smaller number first; the wall time has the largest number.
+/// Returns the numbers of the two clocks of a pair, the smaller first; the true time has the largest number.
 pub(super) fn clocks_of(pair: &Pair, epochs: &[Epoch]) -> (u32, u32) {
     let of = |epoch: u32| epochs[epoch as usize].clock.unwrap_or(u32::MAX);
     (of(pair.a).min(of(pair.b)), of(pair.a).max(of(pair.b)))
 }
 
-/// Adds a message from each epoch to the next one of the same clock, because readings before a step of the clock were
-/// made before those after it.
+/// Adds a message from each epoch to the next epoch of the same clock, because readings before a step of the clock were
+/// made before those after the step.
 fn join_epochs(epochs: &[Epoch], messages: &mut Messages, jumps: &[Jump]) {
     let epoch_at = |clock: u32, reading: i64| {
         let own =
@@ -219,8 +221,8 @@ fn join_epochs(epochs: &[Epoch], messages: &mut Messages, jumps: &[Jump]) {
     }
 }
 
-/// Lets the line of each epoch go through its first reading. Returns the epoch whose time is the time of all: the one
-/// of the first clock with the most messages.
+/// Makes the line of each epoch go through its first reading. Returns the epoch whose time is the time of all: the
+/// epoch of the first clock that has the most messages.
 fn set_origins(epochs: &mut [Epoch], messages: &Messages) -> usize {
     let mut first: Vec<Option<i64>> = vec![None; epochs.len()];
     let mut counts = vec![0u64; epochs.len()];
@@ -238,7 +240,7 @@ fn set_origins(epochs: &mut [Epoch], messages: &Messages) -> usize {
     of_first.max_by_key(|epoch| (counts[*epoch], usize::MAX - epoch)).unwrap_or(0)
 }
 
-/// Passes the points of each pair through a filter to hulls.
+/// Passes the points of each pair through a filter to its hulls.
 fn links(
     pairs: Vec<Pair>,
     messages: &Messages,
@@ -288,7 +290,7 @@ fn make_grid(links: &[Link], messages: &Messages, epochs: &[Epoch]) -> Grid {
     Grid { from, step, times, graph, weights }
 }
 
-/// Computes the limits of a pair at all grid times.
+/// Computes the limits of the pair with the index `number` at all grid times.
 pub(super) fn set_weights(grid: &mut Grid, number: usize, link: &Link) {
     if link.kind == LinkKind::AssumedWall {
         return;

@@ -1,32 +1,34 @@
-//! Jumps of a clock, which the offsets of its pairs share. The readings behind a jump are a new epoch.
+//! The search for jumps of a clock, which all pairs with that clock show. The readings after a jump are a new epoch of
+//! the clock.
 //!
-//! The medians of neighbouring windows of a pair's offsets show a jump, and the second difference does not show a
-//! rate. One pair cannot say which of its clocks has jumped, so each pair votes for both, and the clock with the most
-//! votes is divided. Messages that were sent or received near the jump belong to neither epoch for certain.
+//! The medians of a pair's offsets in neighbouring windows show a jump; a second difference of the medians does not
+//! show a constant rate. One pair cannot show which of its clocks has jumped, so each pair votes for both, and the
+//! clock with the most votes is divided. Messages that were sent or received near the jump belong to neither epoch for
+//! certain.
 
 use std::collections::BTreeMap;
 
 use super::filter::{Direction, median};
 use super::pairs::{Epoch, Messages, Pair};
 
-/// The least jump that is looked for, in nanoseconds.
+/// The size of the least jump that is searched, in nanoseconds.
 const LEAST_NS: f64 = 100_000.0;
-/// The least ratio of a jump to the usual difference of two windows: of windows with many messages, and of those
+/// The least ratio of a jump to the usual difference of two windows: for windows with many messages, and for windows
 /// with fewer than [`MANY`], whose medians stray.
 const LEAST_RATIOS: [f64; 2] = [8.0, 16.0];
-/// The number of messages of a window from which on its median hardly strays.
+/// The number of messages in a window from which on its median hardly strays.
 const MANY: usize = 32;
-/// The time of a window, in seconds.
+/// The duration of a window, in seconds.
 const WINDOW_SECONDS: f64 = 10.0;
-/// The number of messages around the most likely place of a jump that are not used.
+/// The number of messages on each side of the most likely position of a jump that are not used.
 const UNCERTAIN: usize = 2;
-/// The greatest number of jumps that are found.
+/// The greatest number of jumps that are searched.
 const MOST_STEPS: usize = 1000;
 
 /// A jump of a clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Jump {
-    /// The number of the clock.
+    /// The number of the clock that jumped.
     pub clock: u32,
     /// The readings between which the clock jumped.
     pub between: (i64, i64),
@@ -36,26 +38,26 @@ pub(super) struct Jump {
     pub pairs: usize,
 }
 
-/// A jump of the offset of a pair.
+/// A jump of the offset of a pair, of which either clock may be the cause.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     ns: f64,
-    /// For both clocks: the readings before and after the jump.
+    /// For each of the two clocks: its readings before and after the jump.
     between: [(i64, i64); 2],
 }
 
-/// The view of one pair.
+/// The result of searching one pair for jumps.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// The largest jump.
+    /// The largest jump of the pair's offset; `None` if there is none.
     largest: Option<Candidate>,
-    /// The size from which on a jump is seen.
+    /// The size from which on the pair shows a jump.
     least: f64,
-    /// For both clocks: the readings between which a jump is seen.
+    /// For each of the two clocks: the readings between which the pair shows a jump.
     range: [(i64, i64); 2],
 }
 
-/// Divides the epochs at the jumps, and returns these. `can_step` says whether an epoch belongs to a clock.
+/// Divides the epochs at the jumps of their clocks, and returns the jumps.
 pub(super) fn divide(epochs: &mut Vec<Epoch>, messages: &mut Messages) -> Vec<Jump> {
     let mut found: BTreeMap<(u32, u32), Option<Seen>> = BTreeMap::new();
     let mut pairs: BTreeMap<(u32, u32), Pair> =
@@ -105,11 +107,13 @@ pub(super) fn divide(epochs: &mut Vec<Epoch>, messages: &mut Messages) -> Vec<Ju
     jumps
 }
 
-/// The size from which on a pair sees a jump, and the readings between which it sees one.
+/// The evidence of a pair that shows no jump: the size from which on it would show one, and the readings between which
+/// it would.
 type Opposed = (f64, (i64, i64));
 
 /// Returns the epoch with the most votes for a jump, the readings between which it jumped, the size of the jump, and
-/// the number of pairs that voted. A pair that would see such a jump of its clock, and sees none, votes against it.
+/// the number of pairs that voted for it. A pair that would show such a jump of its clock, and shows none, votes
+/// against it.
 fn elected(found: &BTreeMap<(u32, u32), Option<Seen>>) -> Option<(u32, (i64, i64), f64, usize)> {
     let mut votes: BTreeMap<u32, Vec<Vote>> = BTreeMap::new();
     let mut against: BTreeMap<u32, Vec<Opposed>> = BTreeMap::new();
@@ -162,7 +166,7 @@ struct Vote {
 }
 
 impl Vote {
-    /// Returns whether `later` is a vote for the same jump: near in time, and of a like size.
+    /// Returns whether `later` is a vote for the same jump: near in time, and of a similar size.
     fn is_same(&self, later: &Vote) -> bool {
         let size = self.ns.abs().max(later.ns.abs());
         let apart = later.between.0 as f64 - self.between.0 as f64;
@@ -170,7 +174,7 @@ impl Vote {
     }
 }
 
-/// Looks for the largest jump of a pair.
+/// Searches a pair for its largest jump. Returns `None` if it has too few messages.
 fn look(pair: &Pair, messages: &Messages) -> Option<Seen> {
     let first = messages.readings(*pair.ids.first()?, pair.a);
     let points: Vec<(f64, f64, Direction)> = pair
@@ -241,7 +245,7 @@ fn look(pair: &Pair, messages: &Messages) -> Option<Seen> {
     Some(seen)
 }
 
-/// Returns the offsets of points, with both directions laid over each other, without their usual rate.
+/// Returns the offsets of points, without their usual rate and without the usual difference between the two directions.
 fn flattened(points: &[(f64, f64, Direction)], window: usize) -> Vec<f64> {
     let of = |direction| points.iter().filter(move |point| point.2 == direction);
     let differences = |values: &[(f64, f64)]| {

@@ -1,4 +1,4 @@
-//! The times of readings, from offsets at grid times.
+//! The times of readings, computed from the offsets at grid times.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::solution::Knot;
 use super::solve::{Grid, Link};
 use super::steps::Jump;
 
-/// The offsets and limits of all epochs at grid times, which are the times of all readings.
+/// The offsets and limits of all epochs at grid times, from which the times of all readings follow.
 pub(super) struct Times<'a> {
     pub grid: &'a Grid,
     pub offsets: &'a [Vec<f64>],
@@ -18,7 +18,7 @@ pub(super) struct Times<'a> {
 }
 
 impl Times<'_> {
-    /// Returns the knot of an epoch at a reading.
+    /// Returns the knot of an epoch at a reading of its clock.
     fn knot(&self, epoch: usize, reading: i64) -> Knot {
         let nominal = self.epochs[epoch].nominal(reading);
         let (at, share) = self.grid.place(nominal * 1e-9);

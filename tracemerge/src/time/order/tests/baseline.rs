@@ -1,4 +1,4 @@
-//! The method of Trace Compass, to compare with: the convex hull of each pair, the mean of its two steepest lines, and
+//! The method of Trace Compass, for comparison: the convex hulls of each pair, the mean of its two steepest lines, and
 //! pairs chained along the path with the fewest hops.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,7 +13,7 @@ fn cross(p: Point, a: Point, b: Point) -> i128 {
 
 #[derive(Default)]
 struct Hulls {
-    /// The bounds by messages that the second machine receives, and by those that the first one receives.
+    /// The bounds by messages that the second machine received, and by messages that the first machine received.
     bounds: [Vec<Point>; 2],
     lines: [[Option<Point>; 2]; 2],
     result: Option<(f64, f64)>,
@@ -98,8 +98,9 @@ impl Hulls {
     }
 }
 
-/// Returns, for each machine, the line by which its readings become those of the first one; `None` for a machine that
-/// is not connected. `messages` has sender, receiver and both readings, in the order of receiving.
+/// Returns, for each machine, the line (slope and offset) by which its readings become readings of the first machine;
+/// `None` for a machine that is not connected. `messages` has sender, receiver and both readings, in the order of
+/// receiving.
 pub(super) fn trace_compass(
     machines: usize,
     messages: &[(usize, usize, i64, i64)],

@@ -6,15 +6,15 @@ use super::super::{Assumptions, Order, Verdict, solve};
 use super::baseline::trace_compass;
 use super::world::{Case, Drift, Net, Random, World};
 
-/// The result of a case.
+/// The result of solving a case.
 struct Result {
-    /// The messages that are named wrong although they are right, and those that are.
+    /// The number of messages that are judged wrong although they were matched rightly.
     wrongly_named: usize,
-    /// The messages.
+    /// The number of all messages.
     messages: usize,
-    /// The median error, in nanoseconds.
+    /// The median error of times, in nanoseconds.
     error: f64,
-    /// The median width of the limits, in nanoseconds; infinite ones are not counted.
+    /// The median width of the limits, in nanoseconds; infinite widths are not counted.
     width: f64,
     order: Order,
 }
@@ -24,7 +24,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Makes a case of every kind, of at most `most` machines.
+/// Makes a random case, of any kind, with at most `most` machines.
 fn random_case(seed: u64, most: usize) -> Case {
     let random = &mut Random::new(seed);
     let net = [Net::Star, Net::Chain, Net::Ring, Net::Tree, Net::Random, Net::Random][random.below(6)];
@@ -67,7 +67,8 @@ fn random_case(seed: u64, most: usize) -> Case {
     case
 }
 
-/// Solves a case and checks the promises. The error is that of all machines at many times.
+/// Solves a case and checks the promises: that no message that counts is received before it is sent, and that the truth
+/// is inside the limits. The error in the result is taken over all machines at many times.
 fn checked(case: Case, seed: u64) -> (World, std::result::Result<Result, String>) {
     let world = World::new(case, &mut Random::new(seed ^ 0x5eed));
     let (machines, messages) = world.messages();
@@ -212,7 +213,7 @@ fn the_errors_are_smaller_than_those_of_a_hull_for_each_pair() {
     assert!(failures.is_empty(), "{failures:?}");
 }
 
-/// Returns the median error of the other method at the same times.
+/// Returns the median error of the method of Trace Compass at the same times.
 fn error_of_trace_compass(world: &World) -> f64 {
     let machines = world.case.machines;
     let origins: Vec<i64> = (0..machines).map(|machine| world.clock(machine, 0.0)).collect();

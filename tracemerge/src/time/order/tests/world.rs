@@ -2,7 +2,7 @@
 
 use super::super::{Message, WallReading};
 
-/// A generator of numbers that are the same in each execution of a test.
+/// A generator of random numbers that are the same in each execution of a test.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -36,46 +36,46 @@ impl Random {
     }
 }
 
-/// The change of the rates of clocks.
+/// How the rates of clocks change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drift {
     Constant,
     Walk,
-    /// A walk, and a wave like that of a room's temperature.
+    /// A random walk, and a wave like that of a room's temperature.
     Temperature,
 }
 
-/// The links between machines.
+/// Which machines have a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Net {
     Star,
     Chain,
-    /// A ring whose messages all go round in one direction.
+    /// A ring in which all messages go round in one direction.
     Ring,
     Tree,
     Random,
 }
 
-/// A simulated case.
+/// The parameters of a simulation.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub net: Net,
     pub machines: usize,
-    /// Messages of a link in a second.
+    /// The number of messages of a link in a second, both directions together.
     pub rate: f64,
     pub seconds: f64,
     pub drift: Drift,
-    /// The share of links with messages in one direction only.
+    /// The share of links that have messages in one direction only.
     pub one_way: f64,
-    /// The share of wrong matches.
+    /// The share of messages that are matched wrongly.
     pub wrong: f64,
-    /// Steps: the machine, the time in seconds, and the size in nanoseconds.
+    /// The steps of clocks: the machine, the time in seconds, and the size in nanoseconds.
     pub steps: Vec<(usize, f64, f64)>,
-    /// The seconds at which each machine comes.
+    /// The time at which each machine begins to take part, in seconds.
     pub comes: Vec<f64>,
-    /// The machines whose messages are kept from the others: they have their wall clocks only.
+    /// The machines without messages: they have only their wall clocks.
     pub silent: Vec<usize>,
-    /// The error of the wall clocks, in nanoseconds.
+    /// The error that the systems state for the wall clocks, in nanoseconds; `None` if wall clocks are not read.
     pub wall_error: Option<f64>,
 }
 
@@ -102,15 +102,16 @@ impl Case {
 pub(super) struct Sent {
     pub from: usize,
     pub to: usize,
-    /// The true times of sending and receiving, in seconds, as the match claims them.
+    /// The true times of sending and of receiving, in seconds, of the two lines that are matched.
     pub times: (f64, f64),
     pub is_wrong: bool,
 }
 
-/// The machines, and their messages.
+/// The simulated machines, and their messages.
 pub(super) struct World {
     pub case: Case,
-    /// The rate of each clock, in nanoseconds a second, at each second, and its sum.
+    /// The rate of each clock's deviation, in nanoseconds per second, at each second, and the sum of the rates up to
+    /// there.
     rates: Vec<Vec<f64>>,
     sums: Vec<Vec<f64>>,
     offsets: Vec<i64>,
@@ -159,7 +160,7 @@ impl World {
         world
     }
 
-    /// Returns the clock of a machine at a true time, in nanoseconds, without its steps.
+    /// Returns a machine's clock at a true time `t` in seconds: its reading in nanoseconds, without its steps.
     fn smooth(&self, machine: usize, t: f64) -> i64 {
         let second = (t.floor().max(0.0) as usize).min(self.rates[machine].len() - 2);
         let part = t - second as f64;
@@ -246,8 +247,8 @@ impl World {
         self.sent.append(&mut own);
     }
 
-    /// Returns the number of clocks, the machine of each and the messages. A machine whose readings are seen to go back
-    /// has another clock from there on.
+    /// Returns the machine of each clock, and the messages. If the readings of a machine are seen to go back, it has
+    /// another clock from there on.
     pub(super) fn messages(&self) -> (Vec<usize>, Vec<Message>) {
         let mut events: Vec<(usize, f64, usize, bool)> = Vec::new();
         for (id, sent) in self.sent.iter().enumerate() {
@@ -283,7 +284,7 @@ impl World {
         (machines, messages)
     }
 
-    /// Returns the readings of the wall clocks, by machine.
+    /// Returns the readings of all machines' wall clocks.
     pub(super) fn walls(&self) -> Vec<WallReading> {
         let error = self.case.wall_error.unwrap_or(0.0) as i64;
         self.walls

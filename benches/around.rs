@@ -1,18 +1,19 @@
-//! The costs of tracing around the calls: of the first record of a process and of a thread, of the start of a
-//! process, of an idle program, and of the states of threads.
+//! The costs of tracing other than the costs of calls: those of the first record of a process and of a thread, of the
+//! start of a process, of an idle program, and of recording the states of threads.
 //!
 //! The program prints quantiles of many measurements; measurements that are compared take turns. The program starts
 //! itself, with a variable that gives the new process its task.
 //!
 //! `cargo bench --bench around` measures; behind `--`, `starts` measures only the first records of processes,
-//! `processes` only the whole lives of processes, and `switches` only the states of threads; `cargo test --bench around` is a test, with few of each.
+//! `processes` only the whole lives of processes, and `switches` only the states of threads; `cargo test --bench
+//! around` is a test, with few measurements of each sort.
 
 use std::hint::black_box;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tracer::{Tracer, trace};
 
-/// The variable that gives a process that this program has started its task.
+/// The variable that gives a task to a process that this program has started.
 const ROLE: &str = "AROUND_BENCH_ROLE";
 
 fn main() {
@@ -52,8 +53,8 @@ fn measure(arguments: &[String]) {
     let _ = turns;
 }
 
-/// The cost of the states of threads (`TRACER_SCHED=1`), in the processor's time of a program whose threads switch ten
-/// thousand times a second.
+/// The cost of recording the states of threads (`TRACER_SCHED=1`), as the processor time of a program whose threads
+/// switch ten thousand times a second.
 #[cfg(target_os = "linux")]
 mod switches {
     use std::io::{Read, Write};
@@ -61,13 +62,14 @@ mod switches {
 
     use super::*;
 
-    /// The variables that have the number of additions between two switches, and of the questions.
+    /// The variables with the number of additions between two questions, and with the number of questions, for the
+    /// process that is measured.
     const ADDITIONS: &str = "AROUND_BENCH_ADDITIONS";
     const QUESTIONS: &str = "AROUND_BENCH_QUESTIONS";
-    /// The time between two questions. A question makes two threads leave their processor.
+    /// The time between two questions of one thread to the other. A question makes both threads leave their processor.
     const PAUSE: Duration = Duration::from_micros(200);
 
-    /// Measures the program with states and without, in turns.
+    /// Measures the program with recorded states and without them, in turns.
     pub(super) fn states_of_threads(turns: u32) {
         const PROBE: u64 = 100_000_000;
         let before = processor_time().unwrap_or_default();
@@ -116,8 +118,8 @@ mod switches {
         (0..number).for_each(|n| sum = black_box(sum.wrapping_add(n)));
     }
 
-    /// Lets a thread ask another one again and again. Prints the processor's time, in milliseconds, and the number of
-    /// switches in a second of it.
+    /// Lets a thread ask another one again and again. Prints the processor time that this took, in milliseconds, and
+    /// the number of switches in a second of processor time.
     pub(super) fn switch_often() {
         trace!("one record: {}", black_box(1));
         let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse().ok());
@@ -139,8 +141,8 @@ mod switches {
     }
 }
 
-/// Measures the first record of processes that come one after the other, each with its own clock: the call that
-/// decides whether the process traces, makes the run and gets a ring.
+/// Measures the first record of processes that run one after the other: the call that decides whether the process
+/// traces, makes the run and gets a ring. Each process measures its own call.
 fn first_calls_of_processes(starts: usize) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let first_call = || {
@@ -160,7 +162,7 @@ fn time_first_call() {
     println!("{}", start.elapsed().as_nanos());
 }
 
-/// Measures the first record of threads that come one after the other, each with its own clock.
+/// Measures the first record of threads that run one after the other, each by its own clock.
 fn first_records(threads: usize) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     assert!(Tracer::builder().directory(directory.path()).enable());
@@ -179,7 +181,8 @@ fn first_records(threads: usize) {
     println!("first record of a new thread, us: {}", quantiles(&mut taken, 1e6));
 }
 
-/// Measures processes that trace once and end, and the same processes with tracing off; fewer if they take long.
+/// Measures the durations of processes that make one record and end, and of the same processes with tracing off; fewer
+/// than `starts` processes if they take long.
 fn starts_of_processes(starts: usize) {
     const LONGEST: Duration = Duration::from_secs(60);
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -239,7 +242,7 @@ fn myself(role: &str) -> Command {
     command
 }
 
-/// Returns some quantiles as text, in a unit; a second has `per_second` of these units.
+/// Returns some quantiles as text, in a unit of which a second has `per_second`.
 fn quantiles(taken: &mut [Duration], per_second: f64) -> String {
     taken.sort_unstable();
     let at = |share: f64| taken[((taken.len() - 1) as f64 * share) as usize].as_secs_f64() * per_second;

@@ -1,12 +1,13 @@
-//! Measures the formats for other programs: one thread writes records that are in memory, in the form in which a
-//! merge hands them over, to a file or directory in memory (`/dev/shm`). The time includes neither reading nor
+//! Measures the formats for other programs: one thread writes records that are in memory, in the form in which a merge
+//! hands them over, to a file or directory in memory (`/dev/shm`). The measured time includes neither reading nor
 //! merging, nor the deletion of the output.
 //!
-//! The trace has four threads that take turns: of ten records, four enter functions, four leave them, and two are
-//! messages with two integers and a float; now and then there is a stall or a loss. The formats take turns, too. The
-//! table shows the median of the rounds, and its ratio to a naive writer of that format that was measured elsewhere
-//! (a loop over numbers in memory). For `ctf` and `perfetto`, such writers are also measured here, by turns with the
-//! formats. Seconds are those of the processor if the system reports them, because others may use the processor, too.
+//! The trace has four threads that take turns: of ten records of a thread, four enter functions, four leave them, and
+//! two are messages with two integers and a float; now and then there is a stall or a loss. The formats take turns,
+//! too. The table shows the median rate of the rounds, and its ratio to the rate of a naive writer of the format (a
+//! loop over numbers in memory) that was measured elsewhere. For `ctf` and `perfetto`, such writers are also measured
+//! here, by turns with the formats. Seconds are those of the processor if the system reports them, because others may
+//! use the processor, too.
 //!
 //! Then the whole command, `tracemerge --format`, is run on a trace and on one that is four times as long. The table
 //! shows the greatest amount of memory of its own that the command had, which does not grow unless the format says
@@ -34,7 +35,7 @@ use tracemerge::KeptRecords;
 
 use naive::What;
 
-/// The formats, and the rates of naive writers, in millions of records a second.
+/// The formats, each with the rate of a naive writer that was measured elsewhere, in millions of records a second.
 const FORMATS: [(&str, f64); 9] = [
     ("ctf", 26.0),
     ("perfetto", 13.6),
@@ -46,21 +47,21 @@ const FORMATS: [(&str, f64); 9] = [
     ("speedscope", 7.4),
     ("folded", 26.0),
 ];
-/// The wanted ratio to these rates.
+/// The wanted ratio of a format's rate to that of its naive writer.
 const WANTED: f64 = 0.7;
 const ROUNDS: usize = 7;
-/// The ticks and the time at which the program began. A tick is half a nanosecond.
+/// The ticks and the wall time at which the traced program began. A tick is half a nanosecond.
 const FIRST: u64 = 0x0128_fd9f_283f;
 const WALL: u64 = 1_795_000_000_000_000_000;
-/// The number of functions, whose sites have the numbers from 1 on, and the number of the message's site.
+/// The number of functions, whose sites have the numbers from 1 on, and the number of the site of all messages.
 const FUNCTIONS: u32 = 40;
 const MESSAGE: u32 = FUNCTIONS + 1;
 const PID: u32 = 4711;
 
-/// A writer of records in a format, which has only their numbers.
+/// A naive writer of records in some format: it gets only the records' numbers, in memory.
 type NaiveWriter = fn(&[naive::Known], &Path);
 
-/// Returns the naive writer of a format, if there is one here.
+/// Returns the naive writer of a format that is measured here, if there is one.
 fn naive_writer(format: &str) -> Option<NaiveWriter> {
     match format {
         "ctf" => Some(naive::ctf),
@@ -69,7 +70,7 @@ fn naive_writer(format: &str) -> Option<NaiveWriter> {
     }
 }
 
-/// The raw file of a thread.
+/// The raw file of a thread, while it is made.
 struct Raw {
     bytes: Vec<u8>,
     tid: u64,
@@ -113,7 +114,7 @@ impl Raw {
         self.put((7, 0, 0), ticks, &payload);
     }
 
-    /// Puts record `number` of the whole trace.
+    /// Appends the record with this number in the whole trace.
     fn record(&mut self, number: u64) {
         let naive::Known { ticks, what, .. } = known(number);
         match what {
@@ -132,11 +133,11 @@ impl Raw {
     }
 }
 
-/// The length of a stall, in nanoseconds, and the number of records of a loss.
+/// The duration of a stall, in nanoseconds, and the number of lost records of a loss.
 const STALL: u64 = 1500;
 const LOST: u64 = 3;
 
-/// Returns record `number` of the whole trace, which is record `number / 4` of its thread.
+/// Returns the record with this number in the whole trace. It is record `number / 4` of its thread.
 fn known(number: u64) -> naive::Known {
     let (ticks, step) = (FIRST + number * 120, number / 4);
     // The records are calls of two functions, one inside the other, and the same again.
@@ -174,7 +175,7 @@ fn sites() -> Vec<Site> {
     sites
 }
 
-/// Makes the trace.
+/// Makes a trace of `records` records in the directory `place`.
 fn make_trace(place: &Path, records: u64) {
     let run = Run {
         version: trace_format::VERSION,
@@ -230,11 +231,11 @@ fn processor_time() -> Option<Duration> {
     Some(Duration::from_nanos(ns))
 }
 
-/// The first argument that makes this program `tracemerge`, as `cargo bench` builds it.
+/// The first argument that makes this program be `tracemerge`, as `cargo bench` builds it.
 const COMMAND: &str = "tracemerge";
 
-/// Shows the memory that the command takes for each of these formats, with `records` records and with four times as
-/// many.
+/// Shows the memory that the command takes for each of `formats`, with traces of `records` records and of four times
+/// as many.
 fn show_memory(formats: &[&str], records: u64, place: &Path) {
     println!();
     println!("{:<12} {:>18} {:>18}", "format", "MiB", "four times as many");
@@ -329,12 +330,12 @@ fn main() {
 #[derive(Default)]
 struct Measured {
     name: &'static str,
-    /// The rate of a naive writer elsewhere.
+    /// The rate of a naive writer that was measured elsewhere.
     elsewhere: f64,
     rates: Vec<f64>,
-    /// The rates of a naive writer here.
+    /// The rates of a naive writer that is measured here.
     naive: Vec<f64>,
-    /// The bytes of the output.
+    /// The number of bytes of the output.
     size: u64,
 }
 

@@ -1,4 +1,5 @@
-//! The cost of a call on the traced thread, and the floors with which it is compared, in one run.
+//! The cost of a call on the traced thread, and the floors with which it is compared, such as a bare reading of the
+//! clock, in one run.
 //!
 //! Every figure is the mean over bursts that fit in the ring, so it does not include the flusher's work: the program
 //! waits for the flusher between bursts, off the clock. `single_calls` reports percentiles of calls that are timed
@@ -16,13 +17,14 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tracer::{Clock, Tracer, scope, trace, traced};
 
-/// The name of a case, and its call, which gets the number of the call.
+/// A case: its name, and its call, which gets the number of the call.
 type Case = (&'static str, fn(u64));
 
-/// The number of calls of a burst: far fewer than a ring holds.
+/// The number of calls of a burst, whose records are far fewer than a ring holds.
 const BURST: u64 = 1000;
 
-/// Times `iterations` calls of `call` in bursts, with a flush after each.
+/// Returns the time that `iterations` calls of `call` take, in bursts with a flush after each burst. The flushes do not
+/// count.
 fn in_bursts(iterations: u64, mut call: impl FnMut(u64)) -> Duration {
     let mut left = iterations;
     let mut total = Duration::ZERO;
@@ -62,7 +64,7 @@ fn plain() -> u64 {
     quanta::Clock::new().raw()
 }
 
-/// A buffer on the stack, the cheapest target of `write!`.
+/// A buffer on the stack, the cheapest target that `write!` can have.
 struct Stack {
     bytes: [u8; 256],
     len: usize,
@@ -78,7 +80,8 @@ impl Write for Stack {
     }
 }
 
-/// Does the work that is the floor of an enabled call: the same clock read and the same `write!`, to the stack.
+/// Does the work that is the floor of an enabled call: the same reading of the clock and the same `write!`, to a buffer
+/// on the stack.
 #[inline(never)]
 fn floor(args: std::fmt::Arguments<'_>) {
     let ticks = ordered();
@@ -116,7 +119,7 @@ fn clocks(c: &mut Criterion) {
     group.finish();
 }
 
-/// Measures each case as a floor and as a record.
+/// Measures each case twice: as a floor, and as a record.
 fn enabled(c: &mut Criterion) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     assert!(Tracer::builder().directory(directory.path()).ring_size(4 << 20).enable());
@@ -144,12 +147,13 @@ fn enabled(c: &mut Criterion) {
 }
 
 thread_local! {
-    /// A text that is reused, the usual target of `write!`.
+    /// A text whose memory is used again: the usual target of `write!`.
     static TEXT: RefCell<String> = RefCell::new(String::with_capacity(256));
 }
 
-/// Measures messages that are formatted at the call, beside `write!` of the same arguments into a text that is reused,
-/// and literals beside `trace!` of the same literal. The difference to `write!` includes the clock.
+/// Measures messages that are formatted at the call, beside `write!` of the same arguments into a text whose memory is
+/// used again, and literals beside `trace!` of the same literal. The difference to `write!` includes the reading of the
+/// clock.
 fn formatted(_: &mut Criterion) {
     let clocks = [("ordered", Clock::Ordered, ordered as fn() -> u64), ("fast", Clock::Fast, plain)];
     for (name, clock, read) in clocks {
@@ -185,7 +189,7 @@ fn formatted(_: &mut Criterion) {
     }
 }
 
-/// Measures `trace!`, which only copies its arguments, beside the clock that it reads. Each clock has a run
+/// Measures `trace!`, which only copies its arguments, beside the clock that it reads. Each clock is measured in a run
 /// of its own.
 fn captured(c: &mut Criterion) {
     let clocks = [("ordered", Clock::Ordered, ordered as fn() -> u64), ("fast", Clock::Fast, plain)];
@@ -240,7 +244,7 @@ fn traced_function(n: u64) -> u64 {
     n + 1
 }
 
-/// Measures functions that are entered and left, beside the two readings of the clock that this takes.
+/// Measures functions that are entered and left, beside the two readings of the clock that entering and leaving take.
 fn functions(c: &mut Criterion) {
     let clocks = [("ordered", Clock::Ordered, ordered as fn() -> u64), ("fast", Clock::Fast, plain)];
     for (name, clock, read) in clocks {
@@ -276,7 +280,7 @@ fn functions(c: &mut Criterion) {
     }
 }
 
-/// Measures functions whose entering also records where they were called from.
+/// Measures functions whose entering also records from where they were called.
 fn call_sites(c: &mut Criterion) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     assert!(Tracer::builder().directory(directory.path()).ring_size(4 << 20).call_sites(true).enable());
@@ -291,8 +295,8 @@ fn call_sites(c: &mut Criterion) {
     let _ = Tracer::get().shutdown();
 }
 
-/// Prints percentiles of calls that are timed one by one. The figures include the cost of the two clock reads around
-/// a call.
+/// Prints percentiles of the durations of calls that are timed one by one. The figures include the cost of the two
+/// clock reads around a call.
 fn single_calls(cases: &[Case]) {
     const CALLS: usize = 100_000;
     for (name, call) in cases {
@@ -317,7 +321,8 @@ fn single_calls(cases: &[Case]) {
     }
 }
 
-/// Prints the cost of a call as a multiple of a bare reading of the clock: medians of bursts, which take turns.
+/// Prints the cost of a call as a multiple of a bare reading of the clock: medians of bursts of calls and of readings,
+/// which take turns.
 fn by_turns(clock: &str, read: fn() -> u64, cases: &[Case]) {
     const ROUNDS: usize = 41;
     let mut ticks = vec![Vec::with_capacity(ROUNDS); cases.len() + 1];
@@ -345,7 +350,7 @@ fn by_turns(clock: &str, read: fn() -> u64, cases: &[Case]) {
     }
 }
 
-/// Measures ways to find a thread's own data, which show why the hot path has a const thread-local.
+/// Measures several ways to find a thread's own data; the results show why the hot path has a const thread-local.
 fn thread_locals(c: &mut Criterion) {
     thread_local! {
         static CONST: std::cell::Cell<u64> = const { std::cell::Cell::new(1) };

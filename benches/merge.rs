@@ -1,13 +1,13 @@
-//! Compares merging with a command that is a lower bound (`cat`) and with the command that every system has (`sort
-//! -m`). Prints one table, each row with its goal.
+//! Compares merging by `tracemerge` with a command that is a lower bound (`cat`) and with the command that every system
+//! has (`sort -m`). Prints one table, in which each row has its goal.
 //!
 //! The files are in memory (`/dev/shm`), as is the output, so no disk is measured; a seeded generator makes them. The
 //! contenders of a row take turns, and their medians are compared, so a busy machine is busy for all of them; the
-//! processor time shows how much work it was. Each command is a process of its own.
+//! processor time shows how much work each does. Each command is a process of its own.
 //!
-//! The command is `cargo bench --bench merge`. `MERGE_BENCH_MB` is the size of each of eight files in megabytes: 100
-//! if it is not set, 1 in a test. At most 24 times that size must be free. Words behind `--` choose the rows that
-//! have one of them in their names. As a test: `cargo test --bench merge`.
+//! The command is `cargo bench --bench merge`. `MERGE_BENCH_MB` is the size of each of eight files in megabytes: 100 if
+//! it is not set, 1 in a test. At most 24 times that size must be free. Words behind `--` choose the rows that have one
+//! of them in their names. As a test: `cargo test --bench merge`.
 //!
 //! `MERGE_BENCH_WINDOWS` is the path of a `tracemerge.exe` that Wine runs beside the native one, for the rows
 //! `windows`.
@@ -27,13 +27,13 @@ use trace_format::wall::Wall;
 
 /// The thread id of the first thread.
 const FIRST_TID: u64 = 4711;
-/// The ticks at which the program began.
+/// The ticks at which the traced program began.
 const FIRST_TICKS: u64 = 0x0128_fd9f_283f;
-/// The time at which the program began.
+/// The wall time at which the traced program began.
 const FIRST_WALL: Wall = Wall(1_795_000_000_000_000_000);
-/// The number of bytes of a file that are written at once.
+/// The number of bytes of a thread's file that are gathered before they are written.
 const BUFFER: usize = 1 << 20;
-/// The first argument that makes this program `tracemerge`.
+/// The first argument that makes this program be `tracemerge`.
 const COMMAND: &str = "tracemerge";
 
 /// The generator of random numbers SplitMix64.
@@ -52,7 +52,7 @@ impl Random {
     }
 }
 
-/// The file of one thread, while it is being written. It is open only during a write.
+/// The file of one thread, while it is made. It is open only during a write.
 struct ThreadFile {
     path: PathBuf,
     buffer: Vec<u8>,
@@ -86,7 +86,7 @@ impl ThreadFile {
         self.line(ticks, Kind::Meta, &payload);
     }
 
-    /// Adds a line; returns its length.
+    /// Appends a line to the file. Returns the line's number of bytes.
     fn line(&mut self, ticks: Ticks, kind: Kind, text: &[u8]) -> u64 {
         let before = self.buffer.len();
         self.prefix.begin(&mut self.buffer, ticks, kind);
@@ -109,7 +109,7 @@ fn of_thread(app: &Path, tid: u64) -> PathBuf {
     name.into()
 }
 
-/// Makes `text` a message like those of programs, of 30 to 65 bytes.
+/// Replaces `text` by a message of 30 to 65 bytes, similar to the messages of programs.
 fn write_text(text: &mut Vec<u8>, random: &mut Random) -> io::Result<()> {
     text.clear();
     let (a, b) = (random.below(1_000_000), random.below(5000));
@@ -122,7 +122,7 @@ fn write_text(text: &mut Vec<u8>, random: &mut Random) -> io::Result<()> {
     }
 }
 
-/// The number of lines that one thread writes before another one does.
+/// How many lines one thread writes before another thread writes.
 #[derive(Clone, Copy)]
 enum Grain {
     /// A thread writes one to four lines.
@@ -131,7 +131,7 @@ enum Grain {
     Coarse,
 }
 
-/// Files to be merged, in a directory that has room for the output and is deleted when this is dropped.
+/// The files to be merged, in a directory that has room for the output and is deleted when this is dropped.
 struct Traces {
     directory: TempDir,
     app: PathBuf,
@@ -140,7 +140,7 @@ struct Traces {
 }
 
 impl Traces {
-    /// Makes this number of files, which have this number of bytes in all.
+    /// Makes `files` files, which have `bytes` bytes in all.
     fn generate(files: u64, bytes: u64, grain: Grain) -> Traces {
         Traces::try_generate(files, bytes, grain).expect("room for the traces")
     }
@@ -164,7 +164,7 @@ impl Traces {
         self.directory.path().join("output")
     }
 
-    /// Returns the command that merges these files by `tracemerge`, under a limit of 256 descriptors.
+    /// Returns the command that merges the traces by `tracemerge`, under a limit of 256 descriptors.
     fn tracemerge(&self, output: &Path) -> Command {
         let mut command = Command::new("sh");
         let program = std::env::current_exe().expect("this program");
@@ -187,8 +187,8 @@ impl Traces {
     }
 }
 
-/// Returns the command that merges the files by the `tracemerge.exe` of this path, under Wine. Names are relative: a path
-/// that begins with a slash is on another disk for it.
+/// Returns the command that merges the files by the `tracemerge.exe` at the path `tracemerge`, under Wine. File names
+/// are relative to the directory of the traces: a path that begins with a slash is on another disk for Wine.
 fn under_wine(tracemerge: &OsStr, traces: &Traces, output: &Path) -> Command {
     let mut command = Command::new("wine");
     let name = |path: &Path| path.file_name().expect("a name").to_os_string();
@@ -197,7 +197,8 @@ fn under_wine(tracemerge: &OsStr, traces: &Traces, output: &Path) -> Command {
     command
 }
 
-/// Writes lines of one thread after the other; `grain` decides how many of each.
+/// Writes lines of one thread after another, `bytes` bytes in all; `grain` decides how many lines each thread writes in
+/// its turn.
 fn write_lines(threads: &mut [ThreadFile], bytes: u64, grain: Grain) -> io::Result<()> {
     let mut random = Random(20_041_120);
     let files = threads.len() as u64;
@@ -232,7 +233,7 @@ fn write_lines(threads: &mut [ThreadFile], bytes: u64, grain: Grain) -> io::Resu
 #[derive(Clone, Copy)]
 struct Took {
     elapsed: Duration,
-    /// The processor time of all threads of the command, in the system as well.
+    /// The processor time of all threads of the command, including the time in the system.
     processor: Duration,
 }
 
@@ -286,8 +287,8 @@ fn verify(traces: &Traces) {
 /// A contender: its name, and its command for an output.
 type Contender<'a> = (&'a str, &'a dyn Fn(&Path) -> Command);
 
-/// Returns the medians of the contenders, which take turns. The output file does not exist beforehand; its removal is
-/// not timed.
+/// Returns the median times of the contenders, which take turns. The output file does not exist before a turn; deleting
+/// it is not timed.
 fn medians(contenders: &[Contender<'_>], output: &Path) -> Vec<Took> {
     let rounds = if is_test() { 1 } else { 7 };
     let mut times = vec![Vec::new(); contenders.len()];
@@ -317,7 +318,7 @@ fn is_test() -> bool {
     said("--test") || !said("--bench")
 }
 
-/// Returns whether a row is wanted.
+/// Returns whether the row with the name `row` is wanted.
 fn is_wanted(row: &str) -> bool {
     let words: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     words.is_empty() || words.iter().any(|word| row.contains(word.as_str()))
@@ -337,8 +338,8 @@ fn row(name: &str, measured: &str, reached: &str, goal: &str) {
     println!("| {name} | {measured} | {reached} | {goal} |");
 }
 
-/// Compares `tracemerge` with another command, and prints the ratio of their times: theirs by ours if
-/// `faster` is set, and ours by theirs otherwise.
+/// Compares the times of `tracemerge` and of another command, and prints their ratio: the other's time by ours if
+/// `faster` is set, and our time by the other's otherwise.
 fn compare(name: &str, traces: &Traces, output: &Path, other: Contender<'_>, faster: bool, goal: &str) {
     if !is_wanted(name) {
         return;
@@ -423,7 +424,7 @@ fn many_files() {
     }
 }
 
-/// Measures views of all lines beside the plain merge of the same files.
+/// Measures views of all lines beside a plain merge of the same files.
 fn views() {
     let null = Path::new("/dev/null");
     for (grain, word) in [(Grain::Fine, "fine"), (Grain::Coarse, "coarse")] {

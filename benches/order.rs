@@ -1,6 +1,6 @@
 //! The time to find the limits of the offset of two clocks: 100 million messages between two machines, 10,000 a second,
 //! and the limits every ten seconds, on one processor. The messages are simulated while they are read, from delays that
-//! are made before.
+//! are made beforehand.
 //!
 //! `cargo bench --bench order` measures; `cargo test --bench order` is a test, with a thousandth of the messages.
 
@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use tracemerge::{Assumptions, Direction, PairStream};
 
-/// Messages in a second, in both directions together.
+/// The number of messages in a second, in both directions together.
 const RATE: f64 = 10_000.0;
-/// The number of delays that are made before.
+/// The number of different delays, which are made beforehand.
 const DELAYS: usize = 1 << 18;
 
 fn main() {
@@ -62,7 +62,7 @@ fn main() {
     println!("{} points kept at the end, at most {most_kept} at once", stream.kept_points());
 }
 
-/// Makes delays of 60 us and more with a long tail.
+/// Makes delays of messages, in nanoseconds: 60 us and more, with a long tail.
 fn delays() -> Vec<f64> {
     let mut state = 88_172_645_463_325_252_u64;
     let mut share = || {

@@ -1,6 +1,6 @@
-//! Measures rendering alone: from the bytes of a ring to lines of text, as the flusher does it, but without a ring, a
-//! file or threads; from the bytes of a ring to the records of a raw file; and from these records to lines, as
-//! `tracemerge` does it.
+//! Measures rendering alone, without a mapped ring, a file or threads: from the bytes of a ring to lines of text, as
+//! the flusher does it; from the bytes of a ring to the records of a raw file; and from the records of a raw file to
+//! lines, as `tracemerge` does it.
 //!
 //! The command is `cargo bench --bench render`; as a test: `cargo test --bench render`. Instructions can be
 //! counted instead of time: `valgrind --tool=callgrind --toggle-collect='*Renderer*records*'` with `--test`
@@ -22,10 +22,10 @@ const TID: u64 = 320;
 const RECORDS: u64 = 100_000;
 /// The number of bytes of a block, as in a ring of the default size.
 const BLOCK: usize = 64 * 1024;
-/// The number of bytes that are rendered at once, as the flusher does.
+/// The number of bytes that are rendered at once, as in the flusher.
 const PORTION: usize = 256 * 1024;
 
-/// The bytes of a ring that is as long as necessary, and the descriptor of its only site.
+/// The bytes of a ring that has room for all records, and the descriptor of its only site.
 #[derive(Default)]
 struct Ring {
     bytes: Vec<u8>,
@@ -33,7 +33,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// Adds a record, padded as a producer does.
+    /// Appends a record, with padding as a producer makes it.
     fn push(&mut self, word: u64, ticks: u64, payload: &[u8]) {
         let room = BLOCK - self.bytes.len() % BLOCK;
         if HEADER + payload.len() > room {
@@ -56,12 +56,13 @@ impl Ring {
     }
 }
 
-/// Returns the ticks of record `i`. Their distance is that of fast calls.
+/// Returns the ticks of the record with the number `i`. Two records are as many ticks apart as fast calls.
 fn ticks(i: u64) -> u64 {
     0x0128_fd9f_283f + i * 50
 }
 
-/// Makes the ring of a case whose only site has this `format` string, and the plans for that site.
+/// Makes the ring of a case, whose only site has this `format` string, and the plans for that site. `arguments` appends
+/// the arguments of the record with a number to its payload.
 fn captured(format: &str, mut arguments: impl FnMut(&mut Ring, &mut Vec<u8>, u64)) -> (Ring, Plans) {
     let mut ring = Ring::default();
     let mut payload = Vec::new();
@@ -99,7 +100,7 @@ fn cases() -> [(&'static str, (Ring, Plans)); 5] {
     ]
 }
 
-/// Renders all of a ring in portions, and passes each to `written`.
+/// Renders all records of a ring in portions, and passes each portion to `written`.
 fn render(ring: &Ring, plans: &Plans, encoding: Encoding, out: &mut Vec<u8>, mut written: impl FnMut(&[u8])) {
     let mut renderer = Renderer::new(TID, RenderState::default(), encoding);
     let mut main = Records::new([&ring.bytes, &[]], 0, BLOCK as u64);

@@ -1,9 +1,9 @@
-//! The costs of walking stacks, of checking for a caller, and of waiting for a return.
+//! The costs of walking stacks, of checking whether a function is among the callers, and of waiting for a return.
 //!
-//! The program prints medians of many rounds, for each frame of stacks of several depths; the walk by the `backtrace`
-//! crate is the comparison. An ordinary build has no frame pointers, so the command is to be run twice: `cargo bench
-//! --bench stacks` and `RUSTFLAGS=-Cforce-frame-pointers=yes cargo bench --bench stacks`. `cargo test --bench stacks`
-//! is a test, with few rounds.
+//! The program prints medians of many rounds, for each frame of stacks of several depths, beside a walk by the
+//! `backtrace` crate. An ordinary build has no frame pointers, so the command is to be run twice: `cargo bench --bench
+//! stacks` and `RUSTFLAGS=-Cforce-frame-pointers=yes cargo bench --bench stacks`. `cargo test --bench stacks` is a
+//! test, with few rounds.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -23,7 +23,7 @@ fn main() {
     println!("on_return!, from the call to the return: {:.0} ns", returns / 100.0);
 }
 
-/// Calls itself `depth` times, then `bottom`.
+/// Calls itself until `depth` calls are nested, and then calls `bottom`.
 #[inline(never)]
 fn nested(depth: usize, bottom: &mut dyn FnMut()) {
     if black_box(depth) == 0 {

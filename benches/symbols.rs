@@ -1,9 +1,9 @@
-//! The time to find names for addresses: a thousand addresses of a big debug binary, each time in a new process,
+//! The time to find names for addresses: for a thousand addresses of a big debug binary, each time in a new process,
 //! beside `addr2line` of the GNU binutils.
 //!
 //! The binary is this program itself, or the one that `SYMBOLS_BENCH_BINARY` names. The program starts itself, with a
-//! variable that makes the new process find the names; the two contenders take turns. All files are in the system's
-//! cache. `cargo bench --bench symbols` measures; `cargo test --bench symbols` is a test, with two turns.
+//! variable that makes the new process find the names; `addr2line` and the new process take turns. All files are in the
+//! system's cache. `cargo bench --bench symbols` measures; `cargo test --bench symbols` is a test, with two turns.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use trace_format::meta::{AddressRange, Between, Module};
 use tracemerge::symbols::{Files, Lookup, Settings, Source, Symbols};
 
-/// The variable that holds the path of the binary in a process that this program has started.
+/// The variable with the path of the binary, for a process that this program has started.
 const ROLE: &str = "SYMBOLS_BENCH_OF";
-/// The variable that holds the binary's build-id in such a process, in hex digits.
+/// The variable with the binary's build-id in hex digits, for a process that this program has started.
 const BUILD_ID: &str = "SYMBOLS_BENCH_BUILD_ID";
 const ADDRESSES: usize = 1000;
 
@@ -54,7 +54,8 @@ fn measure(is_bench: bool) {
     );
 }
 
-/// Runs a process that reads the addresses; returns its time, and its output.
+/// Runs a process that reads the addresses `asked` from its standard input. Returns the time that it takes, and its
+/// output.
 fn timed(command: &mut Command, asked: &str) -> (Duration, String) {
     let start = Instant::now();
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
@@ -68,7 +69,7 @@ fn timed(command: &mut Command, asked: &str) -> (Duration, String) {
     (taken, String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Finds the names of the addresses on standard input; prints their number, and the time.
+/// Finds the names of the addresses on standard input. Prints how many have a name, and the time that this took.
 fn find_names(binary: &Path) {
     let asked = std::io::read_to_string(std::io::stdin()).expect("addresses");
     let start = Instant::now();
@@ -97,7 +98,7 @@ fn find_names(binary: &Path) {
     symbols.take_warnings().iter().for_each(|warning| print!("; {warning}"));
 }
 
-/// Returns the build-id of a binary, as `readelf` prints it; empty if it has none.
+/// Returns the build-id of a binary in hex digits, as `readelf` prints it; empty if the binary has none.
 fn build_id(binary: &Path) -> String {
     let notes = printed(Command::new("readelf").arg("-n").arg(binary));
     let digits = notes.split("Build ID: ").nth(1).and_then(|rest| rest.split_whitespace().next());
@@ -109,7 +110,7 @@ fn bytes(digits: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(byte).collect()
 }
 
-/// Returns addresses in the middle of functions, evenly over the binary.
+/// Returns addresses in the middle of functions, spread evenly over the binary.
 fn addresses(binary: &Path) -> Vec<u64> {
     let table = printed(Command::new("nm").args(["-S", "--defined-only"]).arg(binary));
     let mut addresses: Vec<u64> = table.lines().filter_map(middle).collect();
@@ -119,7 +120,7 @@ fn addresses(binary: &Path) -> Vec<u64> {
     addresses.into_iter().step_by(step).take(ADDRESSES).collect()
 }
 
-/// Returns the address in the middle of the function in a line of `nm`.
+/// Returns the address in the middle of the function that a line of `nm` describes.
 fn middle(line: &str) -> Option<u64> {
     let [start, size, "t" | "T", _] = line.split_whitespace().collect::<Vec<_>>()[..] else { return None };
     let number = |digits| u64::from_str_radix(digits, 16).ok();

@@ -1,7 +1,8 @@
 //! The tail of a call: how long the slowest of many bursts of calls take, with a pause before each burst.
 //!
-//! Each figure is a mean over the calls of a burst. In the same run: the clock alone, and a twin, the same clock with
-//! its reading and the arguments stored in memory of the size of a ring, without any flusher.
+//! Each figure is a mean over the calls of a burst. For comparison, the same run measures the clock alone, and a
+//! minimal recorder: it reads the clock and stores the reading and the arguments into an array of a ring's size,
+//! without a flusher.
 //!
 //! `cargo bench --bench tail` measures with pauses of 5, 50 and 1500 us; behind `--`, pairs of a number of bursts and
 //! of a pause in microseconds may follow. `cargo test --bench tail` is a test, with few bursts.
@@ -13,7 +14,7 @@ use tracer::{Clock, Tracer, trace};
 
 /// The number of calls of a burst.
 const BURST: u64 = 20;
-/// The number of bursts before the first that counts.
+/// The number of bursts that are not measured, before the measured ones.
 const UNCOUNTED: u64 = 2000;
 /// The number of words in a ring of the usual size.
 const WORDS: usize = 1 << 17;
@@ -55,7 +56,7 @@ fn main() {
     let _ = Tracer::get().shutdown();
 }
 
-/// Measures bursts of calls of `call`, which gets the numbers of the burst and of the call, and a float.
+/// Measures bursts of calls of `call`, which gets the number of the burst, the number of the call, and a float.
 fn report(name: &str, bursts: u64, pause: Duration, mut call: impl FnMut(u64, u64, f64)) {
     let mut means = Vec::new();
     for burst in 0..UNCOUNTED + bursts {

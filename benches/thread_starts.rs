@@ -1,11 +1,11 @@
-//! The gaps between a thread's first records: of threads that come one after the other, and of the first thread of
+//! The gaps between a thread's first records: for threads that run one after the other, and for the first thread of
 //! processes that record as fast as they can.
 //!
-//! A gap in which the thread was preempted does not count. Each traced thread is followed by one that does the same
-//! without a record: its gaps are those that the machine makes.
+//! A gap in which the thread was preempted does not count. After each traced thread runs a thread that does the same
+//! without records: its gaps are those that the machine makes.
 //!
 //! `cargo bench --bench thread_starts` measures; behind `--`, a number of threads and a number of milliseconds for each
-//! may follow. `cargo test --bench thread_starts` is a test, with few of each.
+//! thread may follow. `cargo test --bench thread_starts` is a test, with few threads and processes.
 
 use std::hint::black_box;
 use std::process::{Command, Stdio};
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use tracer::trace;
 
-/// The variable that gives a process that this program has started its task.
+/// The variable that gives a task to a process that this program has started.
 const ROLE: &str = "THREAD_STARTS_ROLE";
-/// The pause from one record to the next: 100,000 records a second.
+/// The time from one record of a thread to the next: 100,000 records a second.
 const PAUSE: Duration = Duration::from_micros(10);
-/// The greatest gap that a thread may have.
+/// The greatest gap that a thread may have; longer gaps are counted.
 const LIMIT: Duration = Duration::from_micros(100);
 /// The number of records that the first thread of a process makes without a pause.
 const BURST: usize = 20_000;
@@ -40,7 +40,7 @@ fn main() {
     }
 }
 
-/// Runs this program with a task, tracing into a directory of its own; returns its output.
+/// Runs this program with a task, tracing into a directory of its own. Returns its output.
 fn output_of(role: &str, numbers: &[u64]) -> String {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut command = Command::new(std::env::current_exe().expect("this program's path"));
@@ -51,7 +51,8 @@ fn output_of(role: &str, numbers: &[u64]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Measures the first thread of processes: records without a pause.
+/// Measures the first thread of processes, which makes records without a pause, and prints quantiles of the greatest
+/// gaps.
 fn first_threads(processes: usize) {
     let gap = || output_of("burst", &[]).trim().parse().map(Duration::from_nanos).expect("nanoseconds");
     let mut gaps: Vec<Duration> = (0..processes).map(|_| gap()).collect();
@@ -65,8 +66,8 @@ fn first_threads(processes: usize) {
     );
 }
 
-/// Returns the greatest gap between two of the process's first records, after the first one. Whether the thread was
-/// preempted is asked once for several records, since that takes as long as many of them.
+/// Returns the greatest gap between two of the process's first records, not counting the first record. Asking whether
+/// the thread was preempted takes as long as many records, so it is done once for several records.
 fn greatest_gap_of_burst() -> Duration {
     const ASKED_EVERY: usize = 64;
     trace!("the first record: {}", black_box(0));
@@ -88,7 +89,7 @@ fn greatest_gap_of_burst() -> Duration {
     greatest
 }
 
-/// Runs threads one after the other, each one traced and then one not; prints their greatest gaps.
+/// Runs threads one after the other, by turns one that is traced and one that is not. Prints their greatest gaps.
 fn run_threads(threads: u64, time: Duration) {
     let run = |is_traced| std::thread::spawn(move || greatest_gap(is_traced, time)).join().expect("no panic");
     trace!("the first thread's record: {}", black_box(0));
@@ -111,8 +112,8 @@ fn run_threads(threads: u64, time: Duration) {
     }
 }
 
-/// Makes records for `time`, with pauses, and returns the greatest time from the end of one pause to the end of its
-/// record in which the thread was not preempted.
+/// Makes records for `time`, with pauses. Returns the greatest time that one record took in which the thread was not
+/// preempted. If the thread is not traced, it does the same without records.
 fn greatest_gap(is_traced: bool, time: Duration) -> Duration {
     let begun = Instant::now();
     let mut greatest = Duration::ZERO;
@@ -150,7 +151,7 @@ fn preemptions() -> i64 {
     }
 }
 
-/// Returns 0: this system does not say.
+/// Returns 0: this system does not say how often a thread was preempted.
 #[cfg(not(target_os = "linux"))]
 fn preemptions() -> i64 {
     0

@@ -5,8 +5,9 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-/// Returns the greatest amount of memory of its own that a process had, and the greatest resident amount, which
-/// includes pages of files, in kilobytes. Both are read repeatedly while the process runs.
+/// Runs a command to its end. Returns the greatest amount of memory of its own that its process had, and its greatest
+/// resident amount, which includes pages of files, in kilobytes. Both amounts are read repeatedly while the process
+/// runs.
 pub fn memory(mut command: Command) -> (u64, u64) {
     let mut child = command.spawn().expect("a command that can be run");
     let (mut own, mut all) = (0, 0);

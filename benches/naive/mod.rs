@@ -1,5 +1,6 @@
-//! Naive writers of formats, for comparison in `formats`. They have all numbers in memory, and no names of functions,
-//! times of day or matching calls. They write the same events with the same fields.
+//! Naive writers of formats, for comparison in `formats`. They have all numbers in memory, and need no names of
+//! functions, no times of day and no matching of calls. They write the same events with the same fields as `tracemerge`
+//! does.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,18 +19,18 @@ pub enum What {
     Enter(u32),
     Leave(u32),
     Message(i32, u64, f64),
-    /// A stall or a loss, with its number.
+    /// A stall or a loss, with its nanoseconds or its number of records.
     Other(u64),
 }
 
-/// A file with a buffer.
+/// A file that is written through a buffer.
 struct Sink {
     file: File,
     buffer: Vec<u8>,
 }
 
 impl Sink {
-    /// The size from which on the buffer is written.
+    /// The number of bytes from which on the buffer is written to the file.
     const FULL: usize = 256 << 10;
 
     fn create(path: &Path) -> Sink {
@@ -37,7 +38,7 @@ impl Sink {
         Sink { file, buffer: Vec::with_capacity(2 * Sink::FULL) }
     }
 
-    /// Writes the contents of the buffer, behind `head`.
+    /// Writes `head` and then the contents of the buffer to the file, and empties the buffer.
     fn write(&mut self, head: &[u8]) {
         self.file.write_all(head).expect("room");
         self.file.write_all(&self.buffer).expect("room");
@@ -45,7 +46,8 @@ impl Sink {
     }
 }
 
-/// Writes the Common Trace Format: a stream for each of four threads. Its description is not written.
+/// Writes the records in the Common Trace Format: a stream for each of four threads. The description of the streams is
+/// not written.
 pub fn ctf(records: &[Known], place: &Path) {
     std::fs::create_dir(place).expect("a directory");
     let mut streams: Vec<Sink> =
@@ -87,8 +89,8 @@ pub fn ctf(records: &[Known], place: &Path) {
     streams.iter_mut().for_each(|stream| stream.write(&head));
 }
 
-/// Writes Perfetto's messages: slices with the number of their name, and instants with three annotations. Names and tracks are
-/// not written.
+/// Writes the records as messages of Perfetto: slices with the number of their name, and instants with three
+/// annotations. Names and tracks are not written.
 pub fn perfetto(records: &[Known], place: &Path) {
     let mut sink = Sink::create(place);
     let (mut packet, mut event, mut annotation) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,10 +1,10 @@
 //! Measures the bridges from `log` and `tracing` beside other subscribers and loggers: a Markdown table on stdout.
 //!
-//! `cargo run --release --manifest-path benches/bridges/Cargo.toml` measures; an argument is the number of rounds
-//! (5). A process has one subscriber, so a separate process measures each column, by turns; the table has the medians
-//! over the rounds. A figure is the median over bursts of 1,000 calls, with pauses of 3 ms in which background
-//! threads catch up, so that no queue is full. Files are written to a directory in memory if there is one. Full
-//! queues wait; this tracer's processes fail unless all of their records are in the rings.
+//! `cargo run --release --manifest-path benches/bridges/Cargo.toml` measures; an argument is the number of rounds (5).
+//! A process has one subscriber, so a separate process measures each row of the table, by turns; the table has the
+//! medians over the rounds. A figure is the median over bursts of 1,000 calls, with pauses of 3 ms in which background
+//! threads catch up, so that no queue is full. Files are written to a directory in memory if there is one. Full queues
+//! wait; this tracer's processes fail unless all of their records are in the rings.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -22,11 +22,11 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// The number of calls in a burst.
 const BURST: u32 = 1000;
-/// The number of bursts that are measured, and the number of bursts before them that are not.
+/// The number of bursts that are measured, and the number of bursts before them that are not measured.
 const BURSTS: usize = 100;
 const WARM_UP: usize = 20;
 
-/// The measured ways, by the names of columns: the facades alone, then the bridges, then the peers.
+/// The measured ways to log, one for each row of the table: the facades alone, then the bridges and the peers of each.
 const WAYS: [&str; 13] = [
     "log alone",
     "tracer-log, off",
@@ -43,7 +43,7 @@ const WAYS: [&str; 13] = [
     "tracing-chrome",
 ];
 
-/// The rows of the table.
+/// The measured calls, one for each column of the table.
 const ROWS: [&str; 6] =
     ["three fields", "three in the text", "fixed text", "enter, leave", "whole span", "three fields, again"];
 
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures everything in `rounds` turns and prints the table.
+/// Measures all ways in `rounds` rounds, and prints the table.
 fn run(rounds: usize) -> Outcome<()> {
     let memory = Path::new("/dev/shm");
     let mut figures: BTreeMap<(&str, String), Vec<f64>> = BTreeMap::new();
@@ -106,7 +106,7 @@ fn median(values: &mut [f64]) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Measures one way, in this process.
+/// Measures one way in this process, with files in `directory`.
 fn measure(way: &str, directory: &Path) -> Outcome<()> {
     let file = |name: &str| File::create(directory.join(name));
     // The guards are kept to the end: a drop flushes.
@@ -180,7 +180,7 @@ fn by_tracing() -> Outcome<()> {
     time(ROWS[5], fields)
 }
 
-/// Times calls in bursts, and prints the time of one call.
+/// Times calls in bursts, and prints the median time of one call.
 fn time(row: &str, call: impl Fn(u64)) -> Outcome<()> {
     let mut taken = Vec::with_capacity(BURSTS);
     for burst in 0..WARM_UP + BURSTS {

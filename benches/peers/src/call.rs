@@ -1,4 +1,4 @@
-//! The cost of a call for its caller.
+//! The measurement of the time that a call takes for its caller.
 
 use crate::Outcome;
 use crate::arguments::Calls;
@@ -15,22 +15,23 @@ use std::path::Path;
 /// The number of calls between two pauses.
 pub const BATCH: u64 = 20;
 
-/// The number of batches before the measured ones.
+/// The number of batches that run before the measured ones.
 const WARM_UP: u32 = 100;
 
-/// The names of the messages in reports.
+/// The names of the three messages in reports.
 pub const MESSAGES: [&str; 3] = ["fixed", "numbers", "text"];
 
 /// The name of the function that is entered and left, in reports.
 pub const FUNCTION: &str = "function";
 
-/// The name of the processor time of other threads, for one call, in reports.
+/// The name, in reports, of the processor time of other threads for one call.
 pub const OTHER_THREADS: &str = "other threads";
 
-/// The quantiles of single calls with their names in reports and in tables, in the order of the tables.
+/// The quantiles of the durations of single calls, with their names in reports and in tables, in the order of the
+/// tables.
 pub const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
-/// Measures calls of `logger`, which writes to `directory`, with each message.
+/// Measures calls of `logger`, which writes to `directory`, with each of the three messages.
 pub fn measure<L: Logger>(logger: L, directory: &Path, calls: &Calls) -> Outcome<Report> {
     let mut report = Report::default();
     let mut timing = Timing::new(&logger, calls);
@@ -44,7 +45,7 @@ pub fn measure<L: Logger>(logger: L, directory: &Path, calls: &Calls) -> Outcome
     Ok(report)
 }
 
-/// Measures a function that `recorder`, which writes to `directory`, records as entered and left.
+/// Measures a function whose entering and leaving `recorder`, which writes to `directory`, records.
 pub fn measure_function<R: FunctionRecorder>(
     recorder: R,
     directory: &Path,
@@ -74,7 +75,7 @@ pub struct Timing<'a, L> {
     taken: Vec<Taken>,
 }
 
-/// The ticks that calls took.
+/// The ticks that the calls of one sort took.
 struct Taken {
     name: &'static str,
     batches: Vec<u64>,
@@ -88,7 +89,7 @@ impl<'a, L: Recorder> Timing<'a, L> {
         Timing { logger, calls, calibration: Calibration::begin(), taken: Vec::new() }
     }
 
-    /// Times `call`, which gets numbers from 0 on: first in batches, then call by call.
+    /// Times `call`, which gets numbers from 0 on: first in batches, then one call at a time.
     pub fn take(&mut self, name: &'static str, call: impl Fn(&L, u64)) {
         let mut next = 0;
         let batches = self.batches(&mut next, &call);

@@ -1,8 +1,8 @@
-//! The clocks that calls are measured with, which are floors themselves.
+//! The clocks by which calls are measured. Bare readings of them are floors of the measurements.
 
 use std::time::{Duration, Instant};
 
-/// Reads the processor's counter, after everything that stands before the call in the program.
+/// Reads the processor's counter after all instructions before the call.
 #[inline(always)]
 pub fn ordered() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -16,7 +16,7 @@ pub fn ordered() -> u64 {
     other::raw()
 }
 
-/// Reads the processor's counter, at the time that the processor chooses.
+/// Reads the processor's counter at the moment that the processor chooses, before or after instructions nearby.
 #[inline(always)]
 pub fn plain() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -40,7 +40,7 @@ mod other {
     }
 }
 
-/// A measurement of the length of a tick, over the time from its beginning to its end.
+/// A measurement of the length of a tick, from the call of [`Calibration::begin`] to its end.
 pub struct Calibration {
     wall: Instant,
     ticks: u64,
@@ -59,7 +59,7 @@ impl Calibration {
     }
 }
 
-/// Waits without giving the processor away, so that the caller stays as warm as a program at work.
+/// Waits without giving the processor away, so that the caches stay as warm for the caller as in a program at work.
 pub fn pause(duration: Duration) {
     let start = Instant::now();
     while start.elapsed() < duration {

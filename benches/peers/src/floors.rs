@@ -1,4 +1,5 @@
-//! The floors: the clocks, measured in the way of calls. No logger with time stamps can be faster than its clock.
+//! The floors: readings of the clocks, measured in the same way as calls. No logger with time stamps can be faster than
+//! its clock.
 
 use crate::Outcome;
 use crate::arguments::Calls;
@@ -9,7 +10,7 @@ use crate::report::Report;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// The name of the empty loop, which shows the overhead of the harness in every figure.
+/// The name of the empty loop; its figure is the overhead of the harness in every figure.
 pub const NOTHING: &str = "nothing";
 /// The name of the clock that this tracer reads by default.
 pub const ORDERED: &str = "lfence; rdtsc";
@@ -22,7 +23,7 @@ pub const NAMES: [&str; 5] = [NOTHING, PLAIN, ORDERED, "quanta raw", "Instant::n
 pub const BARE: &str = "the function alone";
 /// The name of two reads of the clock that this tracer reads by default.
 pub const ORDERED_TWICE: &str = "lfence; rdtsc, twice";
-/// The name of two reads of the clock that the others read.
+/// The name of two reads of the clock that most other recorders read.
 pub const PLAIN_TWICE: &str = "rdtsc, twice";
 /// The names of the floors of a function that is entered and left, in the order of the table.
 pub const OF_FUNCTIONS: [&str; 3] = [BARE, PLAIN_TWICE, ORDERED_TWICE];
@@ -32,7 +33,7 @@ fn bare(n: u64) -> u64 {
     n + 1
 }
 
-/// Measures the clocks.
+/// Measures all floors.
 pub fn measure(calls: &Calls) -> Outcome<Report> {
     let mut report = Report::default();
     let quanta = quanta::Clock::new();

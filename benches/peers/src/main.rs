@@ -45,7 +45,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The result of an action that may fail; its caller only reports a failure.
+/// The result of an action that may fail; the caller only reports a failure.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> ExitCode {

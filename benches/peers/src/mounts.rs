@@ -1,16 +1,17 @@
-//! The file systems that directories are on.
+//! The file systems on which directories are.
 
 use std::path::Path;
 
-/// Returns the kind of the file system of `directory`, by its name on Linux; on other systems, the directory itself.
+/// Returns the kind of the file system of `directory`, by its name on Linux; on other systems, the path of the
+/// directory.
 pub fn file_system(directory: &Path) -> String {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     kind(&mounts, &directory.canonicalize().unwrap_or_default())
         .map_or_else(|| directory.display().to_string(), str::to_owned)
 }
 
-/// Returns the kind of the innermost of `mounts` that contains `directory`. Of several mounts at one place,
-/// the last counts.
+/// Returns the kind of the innermost of `mounts` that contains `directory`. Of several mounts at the same directory,
+/// the last one counts.
 fn kind<'a>(mounts: &'a str, directory: &Path) -> Option<&'a str> {
     mounts
         .lines()

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Returns the nanoseconds of processor time of each thread except the first, by thread id; empty if the operating
-/// system does not report them.
+/// Returns the nanoseconds of processor time of each thread of this process except the first, by thread id; empty if
+/// the operating system does not report them.
 pub fn of_other_threads() -> BTreeMap<u32, u64> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let ids = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
@@ -17,8 +17,9 @@ fn of_thread(id: u32) -> Option<u64> {
     stat.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns the sum of two looks: for a thread that is in both, the later one counts. `None` if there is no thread.
-/// The sum lacks the time of a thread between the first look and its end.
+/// Returns the sum of the times in two readings of [`of_other_threads`]. For a thread that is in both, the later
+/// reading counts. Returns `None` if there is no thread. The sum lacks the time of a thread between the first reading
+/// and the thread's end.
 pub fn sum(mut before: BTreeMap<u32, u64>, after: BTreeMap<u32, u64>) -> Option<u64> {
     before.extend(after);
     (!before.is_empty()).then(|| before.values().sum())

@@ -1,5 +1,5 @@
-//! The report of a measuring process to the process that has started it: lines on stdout, written and read
-//! here.
+//! The report of a measuring process to the process that has started it: lines on stdout, which this module writes and
+//! reads.
 
 use crate::Outcome;
 use std::collections::BTreeMap;
@@ -7,24 +7,24 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The figures of a measurement, and the messages and files that it has written.
+/// The figures of a measurement, and which messages and files it has written.
 #[derive(Debug, Default, PartialEq)]
 pub struct Report {
-    /// The figures, by message and name.
+    /// The figures, by the message (or the function, or the clock) and by the name of the figure.
     pub figures: BTreeMap<(String, String), f64>,
     /// The number of times that each message was logged.
     pub sent: BTreeMap<String, u64>,
-    /// The lengths of the files, in bytes, when the logger's flush had returned.
+    /// The lengths of the files in bytes at the moment at which the logger's flush had returned.
     pub files: BTreeMap<PathBuf, u64>,
 }
 
 impl Report {
-    /// Adds a figure.
+    /// Adds the figure `name` of `message`.
     pub fn figure(&mut self, message: &str, name: &str, value: f64) {
         self.figures.insert((message.into(), name.into()), value);
     }
 
-    /// Notes the lengths of the files in `directory`.
+    /// Stores the present lengths of the files in `directory`.
     pub fn note_files(&mut self, directory: &Path) -> Outcome<()> {
         for entry in fs::read_dir(directory)? {
             let entry = entry?;

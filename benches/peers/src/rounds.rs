@@ -42,7 +42,7 @@ pub fn run(plan: &Plan) -> Outcome<ExitCode> {
     Ok(ExitCode::from(u8::from(!results.as_promised())))
 }
 
-/// Returns the rows of the tables: this tracer once for each format, and every other logger once.
+/// Returns the rows of the tables: one row for each format of this tracer, and one for every other logger.
 fn rows(plan: &Plan) -> Vec<Row> {
     let formats = |peer: &Peer| if peer.is_ours() { plan.format.clone() } else { vec![Format::Text] };
     plan.peers()
@@ -80,7 +80,8 @@ fn measure_functions(plan: &Plan, round: u32, directories: &[PathBuf], results: 
     Ok(())
 }
 
-/// Runs a process that measures a function, recorded in this `way`. The process writes to a directory of its own.
+/// Runs a process that measures a function that is recorded in this `way`. The process writes to a directory of its own
+/// in `directory`. Returns its report, and the faults of its records.
 fn function_child(way: Way, directory: &Path, arguments: &[String]) -> Outcome<(Report, Findings)> {
     let own = tempfile::Builder::new().prefix("peers-").tempdir_in(directory)?;
     let environment = way.environment(own.path());
@@ -92,7 +93,8 @@ fn function_child(way: Way, directory: &Path, arguments: &[String]) -> Outcome<(
     Ok((report, findings))
 }
 
-/// Runs a process that measures `what` of `row`. The process writes to a directory of its own in `directory`.
+/// Runs a process that measures `what` (calls or throughput) of `row`. The process writes to a directory of its own in
+/// `directory`. Returns its report, and the faults of its files.
 fn child(row: &Row, directory: &Path, what: &str, arguments: &[String]) -> Outcome<(Report, Findings)> {
     let own = tempfile::Builder::new().prefix("peers-").tempdir_in(directory)?;
     let environment = row.peer.environment(own.path(), row.format);
@@ -115,7 +117,7 @@ fn read(command: &mut Command) -> Outcome<Report> {
     Report::parse(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Merges the raw files in `traces` with `tracemerge`, and returns the directory of the merged file.
+/// Merges the raw files in `traces` by `tracemerge`, and returns the directory of the merged file.
 fn merged(report: &Report, traces: &TempDir, environment: Vec<(&str, String)>) -> Outcome<PathBuf> {
     for path in report.files.keys() {
         if is_text(path)? {

@@ -1,13 +1,14 @@
 //! Quantiles and medians.
 
-/// Returns the value that a `share` of the values does not exceed; 0 if there are no values. Sorts the values.
+/// Returns the value that a `share` of the values does not exceed; 0 if there are no values. Sorts the values for this.
 pub fn quantile(values: &mut [u64], share: f64) -> u64 {
     values.sort_unstable();
     let last = values.len().saturating_sub(1);
     values.get((last as f64 * share) as usize).copied().unwrap_or_default()
 }
 
-/// Returns the value in the middle, or the mean of the two in the middle; `None` if there are no values.
+/// Returns the value in the middle of the sorted values, or the mean of the two values there; `None` if there are no
+/// values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! The Markdown tables, which have medians of the measured figures.
+//! The Markdown tables: each figure is the median over all rounds.
 
 use crate::arguments::{Part, Plan};
 use crate::call::{FUNCTION, MESSAGES, OTHER_THREADS, QUANTILES};
@@ -31,43 +31,45 @@ impl fmt::Display for Row {
     }
 }
 
-/// A column of the throughput tables.
+/// A column of the throughput tables: where files are written, and by how many threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The index of the directory.
+    /// The index of the directory to which the files are written.
     pub directory: usize,
     /// The number of threads that log.
     pub threads: usize,
 }
 
-/// The figures of all rounds.
+/// The figures and findings of all rounds.
 pub struct Results<'a> {
     plan: &'a Plan,
     rows: &'a [Row],
     directories: &'a [PathBuf],
-    /// The nanoseconds of calls, by the name of the row or of the clock, the message, and the figure.
+    /// The nanoseconds of calls in all rounds, by the name of the row or of the clock, the message, and the name of the
+    /// figure.
     calls: BTreeMap<(String, String, String), Vec<f64>>,
-    /// The messages per second of each row at each place.
+    /// The messages per second in all rounds, by the name of the row and the column.
     throughput: BTreeMap<(String, Place), Vec<f64>>,
-    /// The findings of the verification; those without a place are of calls, the others of throughput.
+    /// The findings of the verification, by the name of the row; findings without a column are about calls or
+    /// functions, the others about throughput.
     findings: BTreeMap<(String, Option<Place>), Findings>,
 }
 
 impl<'a> Results<'a> {
-    /// Makes results that have no figures so far.
+    /// Makes results without any figures.
     pub fn new(plan: &'a Plan, rows: &'a [Row], directories: &'a [PathBuf]) -> Results<'a> {
         let (calls, throughput, findings) = Default::default();
         Results { plan, rows, directories, calls, throughput, findings }
     }
 
-    /// Adds the figures of the clocks.
+    /// Adds the figures of the clocks in one round.
     pub fn add_floors(&mut self, report: &Report) {
         for ((clock, name), value) in &report.figures {
             self.calls.entry((clock.clone(), clock.clone(), name.clone())).or_default().push(*value);
         }
     }
 
-    /// Adds the figures of calls.
+    /// Adds the figures of the calls of one row in one round.
     pub fn add_call(&mut self, row: &Row, report: &Report, findings: Findings) {
         for ((message, name), value) in &report.figures {
             self.calls.entry((row.to_string(), message.clone(), name.clone())).or_default().push(*value);
@@ -75,7 +77,7 @@ impl<'a> Results<'a> {
         self.add_findings(&row.to_string(), None, findings);
     }
 
-    /// Adds the time that messages took to reach the file.
+    /// Adds the rate at which messages of one row reached the file in one round.
     pub fn add_throughput(&mut self, row: &Row, place: Place, report: &Report, findings: Findings) {
         if let Some(seconds) = report.figures.get(&(MESSAGE.into(), SECONDS.into())) {
             let rate = self.plan.messages as f64 / seconds;
@@ -84,7 +86,7 @@ impl<'a> Results<'a> {
         self.add_findings(&row.to_string(), Some(place), findings);
     }
 
-    /// Adds the figures of a function that was entered and left.
+    /// Adds the figures of a function that was recorded in this `way` in one round.
     pub fn add_function(&mut self, way: Way, report: &Report, findings: Findings) {
         for ((function, name), value) in &report.figures {
             self.calls.entry((way.name(), function.clone(), name.clone())).or_default().push(*value);
@@ -112,7 +114,7 @@ impl<'a> Results<'a> {
         self.call(clock, clock, figure)
     }
 
-    /// Returns the faults of a row, in parentheses; an empty string if there are none.
+    /// Returns the faults in the files of a row and a column, in parentheses; an empty string if there are none.
     fn complaint(&self, name: &str, place: Option<Place>) -> String {
         match self.findings.get(&(name.into(), place)) {
             Some(findings) if !findings.is_complete() => format!(" ({findings})"),
@@ -144,7 +146,7 @@ impl<'a> Results<'a> {
         writeln!(f)
     }
 
-    /// Returns the ratios of `ns` to the two floors, in parentheses.
+    /// Returns the ratios of `ns` to the figures of the two clocks, in parentheses.
     fn ratios(&self, ns: f64) -> String {
         match (self.floor(floors::ORDERED, "batch"), self.floor(floors::PLAIN, "batch")) {
             (Some(ordered), Some(plain)) => format!(" ({:.2}, {:.2})", ns / ordered, ns / plain),
@@ -225,7 +227,7 @@ impl<'a> Results<'a> {
         cell(rate(row.to_string()), figures)
     }
 
-    /// Returns the names of the measured rows and ways, in the order of the tables.
+    /// Returns the names of the rows and ways that were measured, in the order of the tables.
     fn names(&self) -> Vec<String> {
         let ways = Way::value_variants().iter().map(|way| way.name());
         let all = self.rows.iter().map(Row::to_string).chain(ways);
@@ -262,7 +264,7 @@ impl<'a> Results<'a> {
     }
 }
 
-/// Returns `value` as `figures` writes it; an empty string if there is no value.
+/// Returns the text that `figures` makes of `value`; an empty string if there is no value.
 fn cell(value: Option<f64>, figures: impl Fn(f64) -> String) -> String {
     value.map(figures).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The number of messages per second that reach the file.
+//! The measurement of the number of messages per second that reach the file.
 
 use crate::Outcome;
 use crate::loggers::{Logger, TASK};
@@ -10,13 +10,14 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// The name of the only message that is logged.
+/// The name, in reports, of the only message that is logged.
 pub const MESSAGE: &str = "numbers";
 
-/// The name of the time that all messages took, in reports.
+/// The name, in reports, of the time that all messages took.
 pub const SECONDS: &str = "seconds";
 
-/// Times `messages` messages of `threads` threads until they are in files in `directory`.
+/// Measures the time from the first of `messages` messages, which `threads` threads log, until all are in files in
+/// `directory`.
 pub fn measure<L: Logger>(logger: L, directory: &Path, threads: usize, messages: u64) -> Outcome<Report> {
     let mut report = Report::default();
     let ready = Barrier::new(threads + 1);
@@ -57,7 +58,7 @@ fn log<L: Logger>(logger: &L, range: Range<u64>) {
     }
 }
 
-/// Divides `0..messages` among `threads`.
+/// Divides the numbers `0..messages` among `threads` threads.
 fn shares(messages: u64, threads: usize) -> impl Iterator<Item = Range<u64>> {
     let threads = threads as u64;
     (0..threads).map(move |t| messages * t / threads..messages * (t + 1) / threads)

@@ -1,4 +1,4 @@
-//! Checks that the files have every logged message exactly once, with the right text.
+//! The check that the files have every logged message exactly once, with the right text.
 
 use crate::Outcome;
 use crate::call::MESSAGES;
@@ -9,16 +9,16 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// The number of logged messages of a run, and the numbers of faulty ones.
+/// The number of messages that a run logged, and the numbers of faulty messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// The number of messages that were logged.
     pub sent: u64,
     /// The number of messages that are in no file.
     pub lost: u64,
-    /// The number of messages that occur again, or were never logged.
+    /// The number of messages that occur once more than they were logged, or were never logged.
     pub doubled: u64,
-    /// The number of messages with another text than `format!` makes.
+    /// The number of messages with another text than `format!` makes of the same arguments.
     pub garbled: u64,
     /// The number of messages that came into the file after the logger's flush had returned.
     pub late: u64,
@@ -60,8 +60,8 @@ pub fn check(report: &Report, directory: &Path) -> Outcome<Findings> {
     check_with(report, directory, |path| report.files.get(path).copied().unwrap_or_default())
 }
 
-/// Compares the files in `directory`, which were made from those of `report`, with the messages of `report`.
-/// No message counts as late.
+/// Compares the files in `directory`, which were made from the files of `report`, with the messages of `report`. No
+/// message counts as late.
 pub fn check_made(report: &Report, directory: &Path) -> Outcome<Findings> {
     check_with(report, directory, |_| u64::MAX)
 }
@@ -76,16 +76,16 @@ fn check_with(report: &Report, directory: &Path, in_time: impl Fn(&Path) -> u64)
     Ok(reader.findings())
 }
 
-/// A counter of the messages in lines.
+/// A counter of the messages in files.
 struct Reader {
     /// The number of times that each message was logged, in the order of [`MESSAGES`].
     sent: [u64; 3],
     fixed: u64,
     text: u64,
-    /// Whether each message with numbers was found, by the message's own number.
+    /// Whether each message with numbers was found, by its first number.
     numbers: Vec<bool>,
     findings: Findings,
-    /// A buffer for the text that a message should have.
+    /// A buffer for the text that a message with numbers should have.
     expected: Vec<u8>,
 }
 
@@ -96,7 +96,7 @@ impl Reader {
         Reader { sent, fixed: 0, text: 0, numbers, findings, expected: Vec::new() }
     }
 
-    /// Reads a file whose first `in_time` bytes were written in time.
+    /// Counts the messages in a file whose first `in_time` bytes were written before the logger's flush returned.
     fn read(&mut self, path: &Path, in_time: u64) -> Outcome<()> {
         let mut file = BufReader::with_capacity(1 << 20, File::open(path)?);
         let (mut line, mut position) = (Vec::new(), 0);
@@ -109,7 +109,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Counts the message of a line, and returns whether there is one.
+    /// Counts the message in a line. Returns whether the line has one.
     fn line(&mut self, line: &[u8]) -> Outcome<bool> {
         if let Some(start) = find(line, message::NUMBERS.as_bytes()) {
             self.numbers(&line[start..])?;
@@ -145,7 +145,7 @@ impl Reader {
     }
 }
 
-/// Returns the offset at which `what` begins in `line`.
+/// Returns the offset at which `what` begins in `line`; `None` if it does not occur there.
 fn find(line: &[u8], what: &[u8]) -> Option<usize> {
     line.windows(what.len()).position(|window| window == what)
 }

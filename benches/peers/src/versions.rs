@@ -1,4 +1,4 @@
-//! The versions of the measured peers, from the lock file.
+//! The versions of the measured packages, from the lock file of this program.
 
 /// Returns the version of `package`; an empty string if the lock file does not have it.
 pub fn of(package: &str) -> &'static str {
@@ -9,7 +9,7 @@ pub fn of(package: &str) -> &'static str {
         .unwrap_or_default()
 }
 
-/// Returns the string that `key` has in `entry`.
+/// Returns the string that `key` has in `entry`, an entry of the lock file.
 fn value<'a>(entry: &'a str, key: &str) -> Option<&'a str> {
     entry.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"'))
 }

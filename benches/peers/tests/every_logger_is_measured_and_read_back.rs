@@ -4,7 +4,8 @@ use std::io;
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
-/// Held while the program runs: two at the same time would mistake each other's traces for their own newest run.
+/// The lock that a test holds while it runs the program: two runs at the same time would each take the other's traces
+/// for its own newest run.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn peers(arguments: &[&str]) -> io::Result<Output> {

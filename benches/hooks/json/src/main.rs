@@ -1,5 +1,5 @@
-//! Parses and prints a document of 400 KB five times per turn; prints the median time of a turn in milliseconds, and
-//! the median processor time, which other programs on the machine disturb less. The argument is the number of turns.
+//! Parses and prints a document of 400 KB five times per turn. Prints the median time of a turn in milliseconds, and
+//! its median processor time, which other programs on the machine disturb less. The argument is the number of turns.
 
 use std::time::Instant;
 
@@ -31,7 +31,7 @@ extern "C" {
     fn clock_gettime(clock: i32, time: *mut Time) -> i32;
 }
 
-/// Returns the time in milliseconds that a processor has worked for this thread.
+/// Returns the processor time of this thread so far, in milliseconds.
 fn of_processor() -> f64 {
     const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
     let mut time = Time { seconds: 0, nanoseconds: 0 };

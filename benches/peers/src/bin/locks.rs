@@ -1,10 +1,10 @@
-//! Measures recorded locks beside the locks that they wrap, and beside the wrappers of `hotpath`: an uncontended lock
-//! is taken and released.
+//! Measures locks that record their acquisitions, beside the locks that they wrap and beside the wrappers of `hotpath`:
+//! an uncontended lock is taken and released.
 //!
 //! `cargo run --release --manifest-path benches/peers/Cargo.toml --bin locks` prints a Markdown table. All locks take
-//! turns in bursts, so that each meets the same machine; a row is the median of its bursts. Tracing is on in the
-//! first table and off in the second. The locks of `hotpath` record every acquisition; their profiler runs as in its
-//! documentation.
+//! turns in bursts, so that each lock meets the same machine; a row is the median of the lock's bursts. Tracing is on
+//! in the first table and off in the second. The locks of `hotpath` record every acquisition; their profiler runs as in
+//! its documentation.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 const BURST: u32 = 2000;
 /// The number of bursts of each lock.
 const ROUNDS: usize = 301;
-/// The pause behind a burst, in which other threads can catch up.
+/// The pause after a burst, in which other threads can catch up.
 const PAUSE: Duration = Duration::from_micros(500);
 
-/// A measured lock: its name, the name of the lock for comparison, and a burst.
+/// A measured lock: its name, the name of the lock with which it is compared, and a function that runs a burst.
 type Case<'a> = (&'a str, &'a str, Box<dyn FnMut() + 'a>);
 
-/// Makes a case of a call that takes a lock once.
+/// Makes a case of `take`, which takes and releases a lock once.
 fn case<'a>(name: &'a str, beside: &'a str, mut take: impl FnMut() + 'a) -> Case<'a> {
     (name, beside, Box::new(move || (0..BURST).for_each(|_| take())))
 }

@@ -1,6 +1,6 @@
-//! fastrace's local spans. A reporter in this program writes a line for each span.
+//! fastrace's local spans around a function. A reporter in this program writes a line for each span.
 //!
-//! As for messages, a batch is a task under a root span; the figures do not include opening and closing it.
+//! As for messages, a batch is a task under a root span; the figures do not include opening and closing the root span.
 
 use super::{FunctionRecorder, Recorded};
 use crate::Outcome;
@@ -9,10 +9,10 @@ use crate::loggers::fastrace::{report_to, under_a_root_span};
 use fastrace::local::LocalSpan;
 use std::path::Path;
 
-/// The name of the span.
+/// The name of the span that a call of the function makes.
 const NAME: &str = "with_span";
 
-/// A function with a local span.
+/// The recorder of a function with a local span.
 pub struct LocalSpans;
 
 #[inline(never)]
@@ -46,7 +46,7 @@ impl FunctionRecorder for LocalSpans {
     }
 }
 
-/// Counts the spans of the function. A span is recorded with both ends, or not at all.
+/// Counts the spans of the function in the reporter's file. A span is recorded with both ends, or not at all.
 pub fn recorded(text: &str) -> Recorded {
     let spans = text.lines().filter(|line| line.split(' ').nth(2) == Some(NAME)).count() as u64;
     Recorded { entered: spans, left: spans, wrong: 0 }

@@ -1,5 +1,5 @@
-//! hotpath's `#[measure]`, which by default times every call. It keeps no calls: its result at the end is a report
-//! with their number and a histogram of their durations.
+//! hotpath's `#[measure]`, which by default times every call. It keeps no record of a call: its result at the end is a
+//! report with the number of calls and a histogram of their durations.
 //!
 //! Its server for live metrics and its monitoring of threads are off.
 
@@ -10,12 +10,12 @@ use hotpath::json::JsonReport;
 use hotpath::{HotpathGuard, HotpathGuardBuilder, Section};
 use std::path::Path;
 
-/// Returns the settings of a process that measures with hotpath.
+/// Returns the environment variables of a process that measures with hotpath.
 pub fn environment() -> Vec<(&'static str, String)> {
     vec![("HOTPATH_METRICS_SERVER_OFF", "1".into())]
 }
 
-/// A function with `#[measure]`.
+/// The recorder of a function with `#[measure]`.
 pub struct Measure(HotpathGuard);
 
 #[hotpath::measure]
@@ -44,7 +44,7 @@ impl FunctionRecorder for Measure {
     }
 }
 
-/// Counts the calls of the function; those that were not timed are wrong.
+/// Counts the calls of the function in hotpath's report; calls that were not timed are wrong.
 pub fn recorded(text: &str) -> Outcome<Recorded> {
     let report: JsonReport = serde_json::from_str(text)?;
     let functions = report.functions_timing.map(|list| list.data).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The ways to record that a function is entered and left, with their names, and the check of their records.
+//! The ways to record that a function is entered and left, with the name of each way, and the check of its records.
 //!
-//! All have the same function, which is not inlined and adds one to its argument; only the code beside or above it
-//! differs. This tracer writes raw files, as its guide recommends for functions.
+//! Each way has the same function, which is not inlined and adds one to its argument; only the code in or above the
+//! function that records it differs. This tracer writes raw files, as its guide recommends for functions.
 
 mod fastrace;
 mod hotpath;
@@ -17,9 +17,9 @@ use clap::ValueEnum;
 use std::fs;
 use std::path::Path;
 
-/// A recorder of functions.
+/// A recorder that records how a function is entered and left.
 pub trait FunctionRecorder: Recorder {
-    /// Calls the function that is recorded.
+    /// Calls the function that this recorder records.
     fn call(&self, n: u64) -> u64;
 }
 
@@ -45,12 +45,12 @@ pub enum Way {
 }
 
 impl Way {
-    /// Returns the name of the way.
+    /// Returns the way's name on the command line and in tables.
     pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Returns the packages whose versions the tables name.
+    /// Returns the packages whose versions the tables state for this way.
     pub fn packages(self) -> &'static [&'static str] {
         match self {
             Way::FastraceSpan => &["fastrace"],
@@ -59,12 +59,13 @@ impl Way {
         }
     }
 
-    /// Returns whether the recorder is this project's tracer.
+    /// Returns whether this project's tracer is the recorder.
     pub fn is_ours(self) -> bool {
         self.packages() == ["tracer"]
     }
 
-    /// Returns the clock, the memory between the caller and the background thread, and the output.
+    /// Returns how the recorder is set up: its clock, the memory between the caller and the background thread, and its
+    /// output.
     pub fn set_up(self) -> [&'static str; 3] {
         match self {
             Way::FastraceSpan => ["`rdtsc`", "10,240 spans a task", "a line for each span"],
@@ -78,7 +79,7 @@ impl Way {
         if self.name().ends_with("-fast") { "fast" } else { "ordered" }
     }
 
-    /// Returns the environment of a process that measures the way.
+    /// Returns the environment variables of a process that measures this way.
     pub fn environment(self, directory: &Path) -> Vec<(&'static str, String)> {
         match self {
             Way::FastraceSpan => Vec::new(),
@@ -87,7 +88,7 @@ impl Way {
         }
     }
 
-    /// Measures calls of the function, in this process.
+    /// Measures calls of the function that is recorded in this way, in this process.
     pub fn measure(self, directory: &Path, calls: &Calls) -> Outcome<Report> {
         match self {
             Way::Scope | Way::ScopeFast => measure::<tracer::Guard>(directory, calls),
@@ -118,7 +119,7 @@ fn measure<R: FunctionRecorder>(directory: &Path, calls: &Calls) -> Outcome<Repo
     call::measure_function(R::start(directory)?, directory, calls)
 }
 
-/// The numbers of enter and leave records in files, and of wrong ones.
+/// The numbers of the records of entering and of leaving in files, and of the wrong records among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Recorded {
     entered: u64,
@@ -135,7 +136,7 @@ impl Recorded {
         }
     }
 
-    /// Compares these with the number of calls.
+    /// Compares these numbers with `sent`, the number of calls.
     fn findings(self, sent: u64) -> Findings {
         let (fewest, most) = (self.entered.min(self.left), self.entered.max(self.left));
         Findings {

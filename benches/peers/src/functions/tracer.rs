@@ -1,4 +1,4 @@
-//! This tracer's three ways to record a function, set up as for messages.
+//! This tracer's three ways to record a function, with the same settings as for messages.
 
 use super::{FunctionRecorder, Recorded};
 use crate::Outcome;
@@ -7,12 +7,12 @@ use crate::loggers::tracer::Macro as Messages;
 use std::path::Path;
 use tracer::{scope, traced};
 
-/// The beginning of the text in a merged file for a function whose address is recorded.
+/// The beginning of the text that a merged file has for a function whose address is recorded.
 pub const ADDRESS: &str = "0x";
-/// The beginning of the text in a merged file for a function whose name is recorded.
+/// The beginning of the text that a merged file has for a function whose name is recorded.
 pub const NAME: &str = "peers::functions::tracer::";
 
-/// A function with `tracer::scope()`.
+/// The recorder of a function with `tracer::scope()`.
 pub struct Guard(Messages);
 
 #[inline(never)]
@@ -21,7 +21,7 @@ fn with_guard(n: u64) -> u64 {
     n + 1
 }
 
-/// A function with `scope!()`.
+/// The recorder of a function with `scope!()`.
 pub struct Macro(Messages);
 
 #[inline(never)]
@@ -30,7 +30,7 @@ fn with_macro(n: u64) -> u64 {
     n + 1
 }
 
-/// A function with `#[traced]`.
+/// The recorder of a function with `#[traced]`.
 pub struct Attribute(Messages);
 
 #[traced]
@@ -64,7 +64,8 @@ records!(Guard, with_guard);
 records!(Macro, with_macro);
 records!(Attribute, with_attribute);
 
-/// Counts the records of functions in a merged file; the text of each must begin with `what`.
+/// Counts the records of entering and leaving functions in a merged file. A record whose text does not begin with
+/// `what` is wrong.
 pub fn recorded(merged: &str, what: &str) -> Recorded {
     let mut recorded = Recorded::default();
     for line in merged.lines() {

@@ -22,7 +22,7 @@ use std::path::Path;
 /// The logger fastrace, whose state is global.
 pub struct Fastrace;
 
-/// Sets a reporter that writes into a file: `line` writes the wanted parts of a span.
+/// Sets a reporter that writes into a file; `line` writes the wanted parts of one span.
 pub fn report_to(
     path: &Path,
     line: impl Fn(&mut dyn Write, &SpanRecord) -> io::Result<()> + Send + 'static,
@@ -32,7 +32,7 @@ pub fn report_to(
     Ok(())
 }
 
-/// Runs a task under a root span.
+/// Runs `body` as a task under a root span.
 pub fn under_a_root_span(body: impl FnOnce()) {
     let root = Span::root("task", SpanContext::random());
     let _parent = root.set_local_parent();
@@ -76,7 +76,7 @@ impl Logger for Fastrace {
     }
 }
 
-/// A reporter that calls `line` for each span.
+/// A reporter that calls `line` with its file for each span.
 struct ToFile<L> {
     file: BufWriter<File>,
     line: L,

@@ -27,7 +27,7 @@ pub trait Recorder: Sized {
         body();
     }
 
-    /// Returns after everything is in the file.
+    /// Returns after all records are in the file.
     fn finish(self) -> Outcome<()>;
 }
 
@@ -36,10 +36,10 @@ pub trait Logger: Recorder + Sync {
     /// Logs [`FIXED`](crate::message::FIXED).
     fn fixed(&self);
 
-    /// Logs the message of [`NUMBERS`](crate::message::NUMBERS) with these numbers.
+    /// Logs the message that begins with [`NUMBERS`](crate::message::NUMBERS), with these numbers.
     fn numbers(&self, i: u64, int: i32, double: f64);
 
-    /// Logs `text`, with `"{}"`.
+    /// Logs the message that consists of `text`, by the format string `"{}"`.
     fn text(&self, text: &str);
 }
 
@@ -96,12 +96,12 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Returns the logger's name.
+    /// Returns the logger's name on the command line and in tables.
     pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Returns the packages whose versions the tables name.
+    /// Returns the packages whose versions the tables state for this logger.
     pub fn packages(self) -> &'static [&'static str] {
         match self {
             Peer::Ticklog => &["ticklog"],
@@ -113,7 +113,7 @@ impl Peer {
         }
     }
 
-    /// Returns whether the logger is this project's tracer.
+    /// Returns whether this project's tracer is the logger.
     pub fn is_ours(self) -> bool {
         self.packages() == ["tracer"]
     }
@@ -123,7 +123,7 @@ impl Peer {
         self == Peer::TracingDefault
     }
 
-    /// Returns the environment of a process that measures the logger.
+    /// Returns the environment variables of a process that measures the logger.
     pub fn environment(self, directory: &Path, format: Format) -> Vec<(&'static str, String)> {
         if !self.is_ours() {
             return Vec::new();
@@ -132,7 +132,7 @@ impl Peer {
         tracer::environment(directory, clock, format)
     }
 
-    /// Measures calls, in this process.
+    /// Measures calls of the logger, in this process.
     pub fn call(self, directory: &Path, calls: &Calls) -> Outcome<Report> {
         struct Call<'a>(&'a Calls);
         impl Measure for Call<'_> {
@@ -143,7 +143,7 @@ impl Peer {
         self.measure(directory, Call(calls))
     }
 
-    /// Measures throughput, in this process.
+    /// Measures the throughput of the logger, in this process.
     pub fn throughput(self, directory: &Path, threads: usize, messages: u64) -> Outcome<Report> {
         struct Throughput(usize, u64);
         impl Measure for Throughput {
@@ -168,7 +168,7 @@ impl Peer {
     }
 }
 
-/// A measurement of any logger.
+/// A measurement that can be made with any logger.
 trait Measure {
     fn measure<L: Logger>(self, directory: &Path) -> Outcome<Report>;
 }

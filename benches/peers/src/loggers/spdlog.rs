@@ -29,7 +29,8 @@ impl Recorder for Spdlog {
         Ok(Spdlog { logger, sink })
     }
 
-    /// Flushes the sink as the logger itself does at the end of a process; `flush` would only queue the request.
+    /// Flushes the sink in the way in which the logger itself does at the end of a process; `flush` would only queue
+    /// the request.
     fn finish(self) -> Outcome<()> {
         Ok(self.sink.flush_on_exit()?)
     }

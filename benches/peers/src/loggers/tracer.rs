@@ -1,6 +1,6 @@
-//! This tracer, with its defaults: each thread has a ring of 1 MiB, and waits if it is full.
+//! This tracer, with its defaults: each thread has a ring of 1 MiB, and waits if the ring is full.
 //!
-//! Only the limit of that wait is raised, from a second to an hour, so that nothing is dropped on a machine that is
+//! Only the limit of such a wait is raised, from a second to an hour, so that nothing is dropped on a machine that is
 //! busy with other work. Each thread has a file, with ticks.
 
 use super::{Format, Logger, Recorder};
@@ -8,7 +8,7 @@ use crate::Outcome;
 use std::path::Path;
 use tracer::Tracer;
 
-/// Returns the settings of a process that traces into `directory`.
+/// Returns the environment variables of a process that traces into `directory`.
 pub fn environment(directory: &Path, clock: &str, format: Format) -> Vec<(&'static str, String)> {
     let format = match format {
         Format::Text => "text",

@@ -12,10 +12,10 @@ use std::io::BufWriter;
 use std::path::Path;
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 
-/// The logger tracing, set up so that callers wait and nothing is dropped.
+/// The logger tracing, set up so that callers wait if the queue is full, and nothing is dropped.
 pub struct Waiting(WorkerGuard);
 
-/// The logger tracing, set up as its documentation shows it.
+/// The logger tracing, set up as its documentation shows, so that lines are dropped if the queue is full.
 pub struct Documented(WorkerGuard);
 
 impl Waiting {

@@ -1,10 +1,10 @@
 //! A bug hunt: a bounded job queue that hangs now and then, and the trace that shows why.
 //!
-//! A producer puts jobs into a queue with four places, and a worker takes them out. The worker looks whether there is
-//! a job before it takes the lock; it does not notice a job that is put in between, nor the notification of that job.
-//! The producer notifies only if the queue was empty: it fills the queue and waits for room. Both wait for ever; a
-//! watchdog sees that no more jobs are done and ends the program with status 1. `--fixed` runs the queue without this
-//! bug.
+//! A producer puts jobs into a queue with four places, and a worker takes them out. The worker looks whether there is a
+//! job before it takes the lock; it does not notice a job that is put in between, nor the notification of that job. The
+//! producer notifies only if the queue was empty, so it sends no further notification: it fills the queue and waits for
+//! room. Both threads wait for ever; a watchdog sees that no more jobs are done and ends the program with status 1.
+//! `--fixed` runs the queue without this bug.
 //!
 //! ```text
 //! cargo build --release --example bug_hunt
@@ -27,30 +27,30 @@ use std::{io, thread};
 use tracer::sync::parking_lot::{Condvar, Mutex};
 use tracer::{Tracer, traced};
 
-/// The number of jobs of the producer: far more than it gets rid of before the queue hangs.
+/// The number of jobs that the producer makes: far more than are done before the queue hangs.
 const JOBS: u64 = 2_000_000;
-/// The number of jobs of the producer if the queue does not hang.
+/// The number of jobs that the producer makes if the queue does not hang.
 const JOBS_FIXED: u64 = 100_000;
 /// The number of jobs that fit in the queue.
 const PLACES: usize = 4;
-/// The time without progress after which the queue is taken to hang.
+/// The time without progress after which the watchdog decides that the queue hangs.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// A block of data; the work is to compute its checksum.
+/// A job: a block of data, whose checksum is to be computed.
 struct Job {
     number: u64,
     block: Vec<u8>,
 }
 
-/// Jobs on their way from one producer to one worker.
+/// The queue of jobs from one producer to one worker.
 #[derive(Default)]
 struct Queue {
     jobs: Mutex<VecDeque<Job>>,
     /// The number of `jobs`, to be read without the lock.
     queued: AtomicUsize,
-    /// A condition: the queue was empty and is no longer.
+    /// Notified when the queue was empty and is no longer.
     filled: Condvar,
-    /// A condition: the queue was full and is no longer.
+    /// Notified when the queue was full and is no longer.
     room: Condvar,
 }
 
@@ -90,7 +90,8 @@ impl Queue {
         }
     }
 
-    /// Takes a job, or waits for one, without the bug: the lock is held from the look to the wait.
+    /// Takes a job, or waits for one, without the bug: the thread holds the lock from the look at the queue to the
+    /// wait.
     #[traced]
     fn take_fixed(&self) -> Job {
         let mut jobs = self.jobs.lock();
@@ -104,7 +105,7 @@ impl Queue {
         }
     }
 
-    /// Takes a job if there is one; a producer that waits for room gets it.
+    /// Takes a job if there is one, and notifies a producer that waits for room.
     fn pop(&self, jobs: &mut VecDeque<Job>) -> Option<Job> {
         let job = jobs.pop_front()?;
         self.queued.store(jobs.len(), Ordering::SeqCst);
@@ -120,9 +121,9 @@ impl Queue {
 struct Work {
     jobs: u64,
     queue: Queue,
-    /// The number of `jobs` that are done.
+    /// The number of jobs that are done.
     done: AtomicU64,
-    /// The checksums of all jobs in one.
+    /// The checksums of all jobs, combined into one.
     checksum: AtomicU64,
 }
 
@@ -161,7 +162,7 @@ fn checksum(block: &[u8]) -> u64 {
     block.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// Watches the work; returns whether it was finished.
+/// Watches the work until it is finished or hangs. Returns whether it was finished.
 fn watch(work: &Work) -> bool {
     let mut last = (0, Instant::now());
     loop {
@@ -190,7 +191,7 @@ fn start(take: fn(&Queue) -> Job, jobs: u64) -> io::Result<Arc<Work>> {
     Ok(work)
 }
 
-/// Runs the queue, without the bug if `fixed` is set; prints the outcome, and returns whether the work was finished.
+/// Runs the queue, without the bug if `fixed` is set. Prints the outcome, and returns whether the work was finished.
 pub fn hunt(fixed: bool) -> io::Result<bool> {
     let work = if fixed { start(Queue::take_fixed, JOBS_FIXED) } else { start(Queue::take, JOBS) }?;
     let finished = watch(&work);

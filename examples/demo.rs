@@ -12,9 +12,10 @@ use std::process::ExitCode;
 
 /// The argument that makes this program the bug hunt.
 const HUNT: &str = "hunt";
-/// The number of messages that are shown: the hang, and the wait before it, which went well.
+/// The number of messages that are shown: those of the hang, and of the previous wait, which went well.
 const SHOWN: &str = "18";
-/// The text in every message that is shown, and in no line of a function that is entered or left.
+/// The text that selects the shown messages: each of them has it, and no line of a function that is entered or left has
+/// it.
 const MESSAGES: &str = ": ";
 
 fn main() -> ExitCode {

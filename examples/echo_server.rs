@@ -33,12 +33,12 @@ const REQUESTS: u32 = 50;
 const MAX_TEXT: usize = 4096;
 /// The longest time that any read, write or connect may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The time that a server waits for clients.
+/// The longest time for which a server waits for clients.
 const SERVING: Duration = Duration::from_secs(30);
-/// The interval at which the server checks for a new client.
+/// The time between two checks of the server for a new client.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// The id of a request, `client.number`: the same on both sides.
+/// The id of a request, `client.number`, which client and server trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct RequestId {
     client: u32,
@@ -51,7 +51,8 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// A request or a reply. On the wire: client, number, length of the text, each in four bytes; the text.
+/// A request or a reply. On the wire it has the client, the number and the length of the text, each in four bytes, and
+/// then the text.
 #[derive(PartialEq, Eq)]
 struct Message {
     id: RequestId,
@@ -90,8 +91,8 @@ fn with_timeouts(stream: TcpStream) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Answers one client until it closes the connection. A reply is traced before it is sent, because the client's
-/// record of it might come first otherwise.
+/// Answers one client until it closes the connection. A reply is traced before it is sent, because otherwise the
+/// client's record of the reply might come first.
 fn answer(stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
     Tracer::get().trace(format_args!("connection from {peer} accepted"));
     stream.set_nonblocking(false)?;
@@ -107,7 +108,7 @@ fn answer(stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Accepts clients until `stop` is set or time is up, and starts a thread for each.
+/// Accepts clients until `stop` is set or [`SERVING`] has passed, and starts a thread for each client.
 fn serve<'scope>(
     scope: &'scope Scope<'scope, '_>,
     listener: TcpListener,
@@ -129,7 +130,7 @@ fn serve<'scope>(
     Ok(())
 }
 
-/// Sends all requests of one client; returns the longest latency.
+/// Sends all requests of one client. Returns the longest latency of a reply.
 fn request_all(address: SocketAddr, client: u32) -> io::Result<Duration> {
     let mut stream = with_timeouts(TcpStream::connect_timeout(&address, TIMEOUT)?)?;
     Tracer::get().trace(format_args!("client {client} connected from {}", stream.local_addr()?));
@@ -142,7 +143,7 @@ fn request_all(address: SocketAddr, client: u32) -> io::Result<Duration> {
     Ok(longest)
 }
 
-/// Sends one request and waits for its reply; returns the latency.
+/// Sends one request and waits for its reply. Returns the latency of the reply.
 fn request(stream: &mut TcpStream, message: &Message) -> io::Result<Duration> {
     let (id, start) = (message.id, Instant::now());
     Tracer::get().trace(format_args!("request {id}: sent, {} bytes", message.text.len()));
@@ -157,7 +158,7 @@ fn request(stream: &mut TcpStream, message: &Message) -> io::Result<Duration> {
     Ok(latency)
 }
 
-/// Runs all clients to their ends; returns the longest latency, or the first error.
+/// Runs all clients to their ends. Returns the longest latency of a reply, or the first error.
 fn run_clients(address: SocketAddr) -> io::Result<Duration> {
     thread::scope(|scope| {
         let start = |client| {

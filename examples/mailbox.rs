@@ -20,10 +20,10 @@ use tracer::sync::{Condvar, Mutex};
 
 /// The number of letters: far more than are read before the reader hangs.
 const LETTERS: u64 = 2_000_000;
-/// The time without progress after which the reader is taken to hang.
+/// The time without progress after which the watchdog decides that the reader hangs.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// Letters on their way from a postman to a reader.
+/// The letters on their way from a postman to a reader.
 #[derive(Default)]
 struct Mailbox {
     letters: AtomicU64,
@@ -39,7 +39,7 @@ impl Mailbox {
         self.bell.notify_one();
     }
 
-    /// Takes all letters, of which there is at least one.
+    /// Takes all letters out of the mailbox, and waits until there is at least one.
     fn fetch(&self) -> u64 {
         loop {
             let letters = self.letters.swap(0, Ordering::SeqCst);

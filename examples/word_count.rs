@@ -1,8 +1,8 @@
 //! A parallel word counter: a queue of files, and threads that count the words of one file after another.
 //!
-//! It counts the files that are named, and the `.rs` and `.md` files below the directories that are named;
-//! without names, those of this repository. A file that cannot be read or is not UTF-8 is reported on stderr
-//! and counted as such.
+//! It counts the words in the files that are named, and in the `.rs` and `.md` files below the directories that are
+//! named; without names, in the `.rs` and `.md` files of this repository. A file that cannot be read or is not UTF-8 is
+//! reported on stderr and counted as unreadable.
 //!
 //! ```text
 //! cargo build --release --example word_count
@@ -30,10 +30,10 @@ use tracer::{trace, traced};
 
 /// The number of the most frequent words that are printed.
 const SHOWN: usize = 20;
-/// The names of directories that hold no sources.
+/// The names of directories that contain no sources and are skipped.
 const SKIPPED: [&str; 2] = ["target", ".git"];
 
-/// The counts besides those of the single words.
+/// The counts besides the counts of single words.
 #[derive(Clone, Copy, Default)]
 struct Totals {
     files: u64,
@@ -51,7 +51,7 @@ impl AddAssign for Totals {
     }
 }
 
-/// The counts of one thread, or of all.
+/// The counts of one thread, or the sum of the counts of all threads.
 #[derive(Default)]
 struct WordCounts {
     totals: Totals,
@@ -78,7 +78,7 @@ impl WordCounts {
         self
     }
 
-    /// Returns the most frequent words, ties in the order of the alphabet.
+    /// Returns the most frequent words with their counts; words with equal counts are in the order of the alphabet.
     fn most_frequent(&self) -> Vec<(&str, u64)> {
         let mut words: Vec<(&str, u64)> = self.words.iter().map(|(w, n)| (w.as_str(), *n)).collect();
         words.sort_unstable_by(|(a, n), (b, m)| m.cmp(n).then(a.cmp(b)));
@@ -92,7 +92,7 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// Counts one file into the calling thread's counts.
+/// Counts the words of one file, and adds them to the calling thread's counts.
 #[traced]
 fn count_file(path: &Path, counts: &mut WordCounts) {
     let start = Instant::now();
@@ -111,7 +111,7 @@ fn count_file(path: &Path, counts: &mut WordCounts) {
     }
 }
 
-/// Takes files from the queue until it is closed.
+/// Takes files from the queue and counts their words, until the queue is closed.
 #[traced]
 fn work(queue: &Receiver<PathBuf>, counts: &ThreadLocal<RefCell<WordCounts>>) {
     let mut counts = counts.get_or_default().borrow_mut();
@@ -121,7 +121,7 @@ fn work(queue: &Receiver<PathBuf>, counts: &ThreadLocal<RefCell<WordCounts>>) {
     trace!("the queue is closed: {} files done", counts.totals.files);
 }
 
-/// Counts all files with `threads` threads.
+/// Counts the words of all files by `threads` threads.
 #[traced]
 fn count(files: Vec<PathBuf>, threads: usize) -> io::Result<WordCounts> {
     let counts = ThreadLocal::new();
@@ -154,7 +154,7 @@ fn merge_counts(counts: ThreadLocal<RefCell<WordCounts>>) -> WordCounts {
     all
 }
 
-/// Adds the files of `path`: the file itself, or the sources below it.
+/// Appends `path` itself to `files` if it is a file, or the sources below it if it is a directory.
 fn files_of(path: PathBuf, files: &mut Vec<PathBuf>) {
     if !path.is_dir() {
         files.push(path);
@@ -177,7 +177,7 @@ fn walk(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the directory that is counted if no path is given.
+/// Returns the directory whose sources are counted if no path is given.
 fn sources() -> PathBuf {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().filter(|path| path.is_dir());
     repository.unwrap_or(Path::new(".")).to_owned()

@@ -21,7 +21,7 @@ use trace_format::sites::{self, Site};
 use trace_format::template::Template;
 use trace_format::wall::Wall;
 
-/// A source of numbers from the front of an input; 0 after its end.
+/// A source of numbers, taken from the beginning of an input; after the input's end, all numbers are 0.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -56,7 +56,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Flags for the parts of a header that are corrected, so that the code after them is reached.
+/// Flags for the fields of a ring's header that get sound values, so that the code behind their checks is reached.
 mod right {
     pub const IDENTITY: u8 = 1;
     pub const CONSUMED: u8 = 2;
@@ -68,7 +68,7 @@ mod right {
 /// Checks that a ring of a dead run becomes lines: the records that are readable according to its header are
 /// rendered, in portions, to the end.
 ///
-/// The input: a byte of flags for the corrected parts, the header's fields, then the records.
+/// The input has a byte of flags for the corrected fields, the header's fields, and then the records.
 pub fn ring(bytes: &[u8]) {
     let mut input = Input(bytes);
     let flags = input.byte();
@@ -120,9 +120,9 @@ pub fn ring(bytes: &[u8]) {
     are_sorted_lines(&text, progress.render.last, tid, true);
 }
 
-/// Checks that a raw file becomes lines, whatever its content: as a whole, and span by span.
+/// Checks that a raw file becomes lines, whatever its content is, in several periods of ticks one after the other.
 ///
-/// The input: the number of blocks, then their content; a block is filled with a pad, or is too short.
+/// The input has the number of blocks, and then their content; each block ends in a pad, and the file may be too short.
 pub fn raw(bytes: &[u8]) {
     const TID: u64 = 320;
     let mut input = Input(bytes);
@@ -161,7 +161,7 @@ pub fn raw(bytes: &[u8]) {
     }
 }
 
-/// Returns sites of all sorts, with the numbers 1, 2 and so on, which differ in their arguments and in the format of
+/// Returns sites of all sorts, with the numbers 1, 2 and so on, which differ in their arguments and in how they format
 /// these.
 fn some_sites() -> Vec<Site> {
     let sites: [(&str, &[u8]); 7] = [
@@ -182,8 +182,8 @@ fn some_sites() -> Vec<Site> {
     (1..).zip(sites).map(site).collect()
 }
 
-/// Checks that every line is one of this thread, that no line goes back, and, if `known` is set, that every `#` line
-/// is known.
+/// Checks that every line is a line of the thread `tid`, that ticks never go back, and, if `known` is set, that every
+/// `#` line is of a known sort.
 fn are_sorted_lines(text: &[u8], mut last: Ticks, tid: u64, known: bool) {
     let text = text.strip_suffix(b"\n").expect("whole lines");
     for line in text.split(|b| *b == b'\n') {
@@ -198,7 +198,7 @@ fn are_sorted_lines(text: &[u8], mut last: Ticks, tid: u64, known: bool) {
     }
 }
 
-/// Returns a header with the numbers in `input`.
+/// Returns a ring's header with the numbers in `input`; `flags` states which of its fields get sound values.
 fn header(input: &mut Input<'_>, flags: u8) -> Header {
     let header = Header::zeroed();
     let identity = &header.identity;
@@ -243,7 +243,7 @@ fn header(input: &mut Input<'_>, flags: u8) -> Header {
     header
 }
 
-/// The data of a ring: the bytes that are to be read, and zeros elsewhere.
+/// The data of a ring: the bytes in the range that is to be read, and zeros elsewhere.
 struct Data(Vec<u8>);
 
 impl Data {
@@ -262,7 +262,7 @@ impl Data {
     }
 }
 
-/// Checks that the readable parts of a line in a trace are written again unchanged.
+/// Checks that each line in a trace that can be parsed is written again unchanged.
 pub fn lines(bytes: &[u8]) {
     for line in bytes.split(|b| *b == b'\n') {
         if let Ok(read) = Line::parse(line) {
@@ -292,11 +292,11 @@ pub fn lines(bytes: &[u8]) {
     }
 }
 
-/// Checks that a `# run` line is read as it was written, and not at all with one or a few changed bits; and if any
-/// other bytes are read as a run, that the written form of that run is read back.
+/// Checks that a `# run` line is parsed as it was written, and not at all if one or a few of its bits are changed. If
+/// other bytes are parsed as a run, checks that the written form of that run is parsed as the same run.
 ///
-/// The input: a byte for the clock, version, id, root, pid, ticks, wall; the lengths of executable and boot,
-/// 16 bits each, and these; three changes, each a place (16 bits) and a bit. The rest is a payload of its
+/// The input has a byte for the clock, then version, id, root, pid, ticks and wall; the lengths of executable and boot,
+/// 16 bits each, and these two texts; three changes, each an offset (16 bits) and a bit. The rest is a payload of its
 /// own.
 pub fn run_lines(bytes: &[u8]) {
     let mut input = Input(bytes);
@@ -339,24 +339,24 @@ pub fn run_lines(bytes: &[u8]) {
     }
 }
 
-/// The result of a merge of a directory.
+/// The result of merging a directory of traces.
 pub struct Merged {
     /// The content of the merged file.
     pub text: Vec<u8>,
-    /// The messages of the merge, if they are known.
+    /// The messages of the merge to the user, if they are known.
     pub said: Option<String>,
 }
 
-/// The threads of the damaged run; after them come those of another run at the same time.
+/// The thread ids of the run that has the damaged file, and those of other runs at the same time.
 const DAMAGED: std::ops::Range<u64> = 11..15;
 const BESIDE: std::ops::Range<u64> = 21..23;
 
-/// Checks a directory of traces, one of them damaged: no undamaged thread may be missing from the result of `merge`
-/// unless a message names its file. `merge` gets the path of the executable, which does not exist, in an empty
-/// directory.
+/// Checks a directory of traces, one of which is damaged: the messages of any undamaged thread may be missing from the
+/// result of `merge` only if a message to the user names the thread's file. `merge` gets the path of the executable,
+/// which does not exist, in `directory`, which must be empty before.
 ///
-/// The input: a byte that decides how the files are written, and one that decides which file is damaged; then up to
-/// three changes: the kind of change, its place (16 bits), its length (16 bits), four bytes.
+/// The input has a byte that decides how the files are written, and one that decides which file is damaged; then up to
+/// three changes, as [`change`] reads them.
 pub fn traces(bytes: &[u8], directory: &Path, merge: impl FnOnce(&Path) -> Merged) {
     let mut input = Input(bytes);
     let (flags, which) = (input.byte(), u64::from(input.byte()));
@@ -388,7 +388,7 @@ pub fn traces(bytes: &[u8], directory: &Path, merge: impl FnOnce(&Path) -> Merge
     }
 }
 
-/// Returns a small sound trace.
+/// Returns the content of a small sound trace file.
 fn a_trace(tid: u64, pid: u32, start: u64, is_raw: bool) -> Vec<u8> {
     let run = Run {
         version: trace_format::VERSION,
@@ -428,9 +428,9 @@ fn a_trace(tid: u64, pid: u32, start: u64, is_raw: bool) -> Vec<u8> {
     file
 }
 
-/// Makes up to three changes from `bytes`: for each its kind, its place (16 bits), its length (16 bits), four bytes.
-/// More changes could turn a `# run` line into a sound one of version 1, which has no checksum, of a process that
-/// never existed.
+/// Makes up to three changes to `file` that `bytes` describes: for each change its kind, its offset (16 bits), its
+/// length (16 bits), and four bytes. More changes could turn a `# run` line into a sound line of version 1, which has
+/// no checksum, of a process that never existed.
 pub fn change(file: &mut Vec<u8>, bytes: &[u8]) {
     let mut input = Input(bytes);
     for _ in 0..3 {
@@ -455,7 +455,7 @@ pub fn change(file: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Checks that any text can be written so that it is read back, and that its written form is harmless.
+/// Checks that any text can be escaped so that unescaping gives it back, and that the escaped form is harmless.
 fn escapes(text: &[u8]) {
     assert!(harmless_prefix(text) <= text.len());
     assert!(unescape(text).len() <= text.len());
@@ -470,7 +470,8 @@ fn escapes(text: &[u8]) {
     }
 }
 
-/// Checks the other files of a run's directory: their readable parts are written again in a form that reads the same.
+/// Checks the manifest and the site table, the other files of a run's directory: if the bytes can be parsed as one of
+/// these files, they are written again in a form that is parsed as the same content.
 pub fn directory(bytes: &[u8]) {
     if let Ok(manifest) = Manifest::parse(bytes) {
         assert_eq!(Manifest::parse(&manifest.write()), Ok(manifest));
@@ -490,7 +491,7 @@ pub fn directory(bytes: &[u8]) {
 
 /// Checks that a site's arguments become text, or an error without text.
 ///
-/// The input: the lengths of format string and descriptor, 16 bits each; these; the arguments.
+/// The input has the lengths of format string and descriptor, 16 bits each, then these two, then the arguments.
 pub fn arguments(bytes: &[u8]) {
     let mut input = Input(bytes);
     let (format, descriptor) = (input.short(), input.short());

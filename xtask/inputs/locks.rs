@@ -1,4 +1,4 @@
-//! Three threads take one lock in turns, and `main` waits for them by a condition: the step `futexes` traces the waits.
+//! Three threads take one lock in turns, and `main` waits for them by a condition. The step `futexes` traces the waits.
 use std::sync::{Condvar, Mutex};
 static LOCK: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
 fn hold() { let mut held = LOCK.0.lock().unwrap(); *held += 1; std::thread::sleep(std::time::Duration::from_millis(20)); }

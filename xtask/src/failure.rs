@@ -1,31 +1,31 @@
-//! The reasons for which a step ends early.
+//! The reasons for which a task ends before its last step.
 
 use std::fmt::Display;
 
-/// The end of a task before its last step.
+/// The reason for which a task ends before its last step.
 #[derive(Debug)]
 pub enum Failure {
-    /// This machine cannot run the task, which is not a failure of the code.
+    /// This machine cannot run the task, which is not a failure of the code. The text says why.
     Skipped(String),
-    /// A check has failed, or a command.
+    /// A check or a command has failed. The text says which.
     Failed(String),
 }
 
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// Fails with these words.
+/// Returns a failure with this reason.
 pub fn fail<T>(reason: impl Into<String>) -> Result<T> {
     Err(Failure::Failed(reason.into()))
 }
 
-/// Fails with these words unless `condition` holds.
+/// Returns a failure with this reason unless `condition` holds.
 pub fn check(condition: bool, reason: impl FnOnce() -> String) -> Result<()> {
     if condition { Ok(()) } else { fail(reason()) }
 }
 
-/// Names the operation, and the path, that an error is about.
+/// Adds the operation, and the path, to an error that does not name them.
 pub trait Named<T> {
-    /// Fails with `operation` and the error.
+    /// Converts an error to a failure whose reason has `operation` before the error.
     fn named(self, operation: impl Display) -> Result<T>;
 }
 

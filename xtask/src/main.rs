@@ -1,5 +1,5 @@
 //! `cargo xtask TASK [STEP...]`: the parts of CI that run other programs and compare their results. `.ci/run` is the
-//! entry of the whole CI and calls these.
+//! entry of the whole CI and calls these parts.
 //!
 //! A task is a list of steps (`steps`), which run one after another. A step runs commands through a `Shell`.
 #![allow(clippy::print_stdout, reason = "the output of a step is for people, and for the log of CI")]

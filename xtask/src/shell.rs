@@ -1,4 +1,4 @@
-//! Running commands: a directory and an environment, a command with its input, and its output.
+//! Running commands: a directory and an environment for them, a command with its input, and its output.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use crate::failure::{Named, Result, check, fail};
 
-/// Variables that `cargo run` sets for this program only: a build of another program must not see them.
+/// The variables, or with `_` at the end their first parts, that `cargo run` sets for this program only: a build of
+/// another program must not see them.
 const OF_CARGO_RUN: [&str; 4] = ["LD_LIBRARY_PATH", "CARGO", "CARGO_PKG_", "CARGO_MANIFEST_"];
 
 /// A directory in which commands run, and their environment.
@@ -25,7 +26,7 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// Begins in the root of the repository, with the environment of this process.
+    /// Makes a shell in the root of the repository, with the environment of this process.
     pub fn new() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().named("the repository's root")?.to_owned();
         let of_cargo_run = |name: &str| {
@@ -42,7 +43,8 @@ impl Shell {
         Ok(shell)
     }
 
-    /// The same environment in another directory, which may be relative to this one.
+    /// Returns a shell with the same environment in another directory, whose path may be relative to this shell's
+    /// directory.
     pub fn at(&self, directory: impl AsRef<Path>) -> Self {
         Self { directory: self.path(directory), ..self.clone() }
     }
@@ -63,7 +65,7 @@ impl Shell {
         self.environment.get(OsStr::new(name))
     }
 
-    /// Puts a directory before those in which programs are found.
+    /// Puts a directory before all others in which programs are found.
     pub fn find_first_in(&mut self, directory: &Path) {
         let before = self.variable("PATH").cloned().unwrap_or_default();
         let mut value = directory.as_os_str().to_owned();
@@ -72,14 +74,14 @@ impl Shell {
         self.set("PATH", value);
     }
 
-    /// Whether there is such a program.
+    /// Returns whether a program of this name is found.
     pub fn finds(&self, program: &str) -> bool {
         let directories = self.variable("PATH").cloned().unwrap_or_default();
         std::env::split_paths(&directories).any(|directory| directory.join(program).is_file())
     }
 
-    /// A command of words without spaces; other arguments are added to it. If its first word is a path, it is relative
-    /// to this directory.
+    /// Returns a command made of words without spaces, to which other arguments can be added. If the first word is a
+    /// path, it is relative to this shell's directory.
     pub fn command(&self, words: &str) -> Run {
         let mut words = words.split_whitespace();
         let program = words.next().unwrap_or_default();
@@ -87,7 +89,7 @@ impl Shell {
             .args(words)
     }
 
-    /// A command of this program.
+    /// Returns a command that runs `program`.
     pub fn program(&self, program: OsString) -> Run {
         let mut command = Command::new(program);
         command.current_dir(&self.directory).env_clear().envs(&self.environment);
@@ -103,7 +105,7 @@ impl Shell {
         Ok(String::from_utf8_lossy(&self.read(name)?).into_owned())
     }
 
-    /// Writes a file, in directories that are made if they are missing.
+    /// Writes a file. Makes the directories on its path that do not exist.
     pub fn write(&self, name: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<()> {
         let path = self.path(name);
         let made = fs::create_dir_all(path.parent().unwrap_or(&path));
@@ -118,7 +120,7 @@ impl Shell {
         self.command("rm -rf").arg(self.path(directory)).done().map(drop)
     }
 
-    /// The files below a directory, in order.
+    /// Returns the files below a directory, in order.
     pub fn files(&self, directory: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
         let directory = self.path(directory);
         let mut found = Vec::new();
@@ -134,7 +136,7 @@ impl Shell {
         Ok(found)
     }
 
-    /// The first file below a directory whose path ends in this.
+    /// Returns the first file below a directory whose path ends in `end`.
     pub fn file_below(&self, directory: &str, end: &str) -> Result<PathBuf> {
         let found = self.files(directory)?.into_iter().find(|path| path.ends_with(end));
         found.named(format_args!("there is no {end} in {}", self.path(directory).display()))
@@ -148,7 +150,7 @@ enum Input {
     Bytes(Vec<u8>),
 }
 
-/// A command that is about to run.
+/// A command that can be run.
 pub struct Run {
     command: Command,
     input: Input,
@@ -180,7 +182,7 @@ impl Run {
         self
     }
 
-    /// Runs it to its end, whatever its status is.
+    /// Runs the command to its end, whatever its status is.
     pub fn output(mut self) -> Result<Output> {
         let shown = self.shown();
         let mut bytes = Vec::new();
@@ -205,14 +207,14 @@ impl Run {
         Ok(Output { status: output.status, stdout: output.stdout, stderr: output.stderr, shown })
     }
 
-    /// Runs it to its end. Fails with the end of its output unless it succeeds.
+    /// Runs the command to its end. Fails with the last lines of its output unless it succeeds.
     pub fn done(self) -> Result<Output> {
         let output = self.output()?;
         check(output.succeeded(), || output.failure())?;
         Ok(output)
     }
 
-    /// Starts a server, which writes into this file.
+    /// Starts the command as a server, which writes its output into the file `log`.
     pub fn start(mut self, log: PathBuf) -> Result<Server> {
         let shown = self.shown();
         let named = || format!("cannot write {}", log.display());
@@ -241,12 +243,12 @@ impl Output {
         self.status.success()
     }
 
-    /// The status, if the program has ended by itself.
+    /// Returns the status of the program, if it has ended by itself.
     pub fn status(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// The command, for a message.
+    /// Returns the words of the command, for a message.
     pub fn shown(&self) -> &str {
         &self.shown
     }
@@ -263,20 +265,20 @@ impl Output {
         self.text().lines().next().unwrap_or_default().to_owned()
     }
 
-    /// Describes the command and its end.
+    /// Describes the command, its status and the last lines of its output.
     pub fn failure(&self) -> String {
         let said = if self.stderr.is_empty() { self.text() } else { self.said() };
         format!("{}: {}\n{}", self.shown, self.status, last_lines(&said))
     }
 }
 
-/// The last lines of a text, for a message.
+/// Returns the last lines of a text, for a message.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-/// A server that runs meanwhile. It is killed if it is dropped.
+/// A server that runs until it is interrupted. If it is dropped, it is killed.
 pub struct Server {
     child: Child,
     log: PathBuf,
@@ -284,7 +286,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Waits until the server accepts connections at this port.
+    /// Waits until the server accepts connections at this port. Fails after a minute.
     pub fn accepts(&self, port: u16) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(60);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -296,7 +298,7 @@ impl Server {
         Ok(())
     }
 
-    /// The end of the server's output so far.
+    /// Returns the last lines of the server's output so far.
     pub fn printed(&self) -> String {
         last_lines(&String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()))
     }
@@ -305,7 +307,8 @@ impl Server {
         self.child.id()
     }
 
-    /// Interrupts a process, which is the server or a program below it. The server must then end with success.
+    /// Interrupts the process `id`, which is the server or a program that it has started. The server must then end with
+    /// success.
     pub fn interrupt(mut self, shell: &Shell, id: u32) -> Result<()> {
         shell.command("sh -c").arg(format!("kill -INT {id}")).done()?;
         let status = self.child.wait().named(format_args!("cannot wait for {}", self.shown))?;
@@ -325,13 +328,13 @@ impl Drop for Server {
     }
 }
 
-/// Finds a port that no server has.
+/// Finds a port on which no server listens.
 pub fn free_port() -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).named("cannot find a free port")?;
     Ok(listener.local_addr().named("cannot find a free port")?.port())
 }
 
-/// A directory of its own for temporary files, which are removed at the end.
+/// A new directory for temporary files, which is deleted with them when this is dropped.
 pub struct Place(pub PathBuf);
 
 impl Place {

@@ -1,25 +1,25 @@
-//! A task as a list of steps, of which each has a name.
+//! A task as a list of named steps.
 
 use std::time::Instant;
 
 use crate::failure::{Result, check};
 
-/// One step of a task, whose state is a `T`.
+/// One step of a task that has a state of the type `T`.
 pub struct Step<T> {
     pub name: &'static str,
-    /// One sentence: the promise that the step checks.
+    /// The promise that the step checks, in one sentence.
     pub sentence: &'static str,
     pub run: fn(&T) -> Result<()>,
-    /// Whether the step runs without being named.
+    /// Whether the step runs if no names are given.
     pub usual: bool,
 }
 
-/// Defines a step that runs by its name, and without any name.
+/// Defines a step that runs by its name, and also if no names are given.
 pub const fn step<T>(name: &'static str, run: fn(&T) -> Result<()>, sentence: &'static str) -> Step<T> {
     Step { name, sentence, run, usual: true }
 }
 
-/// Defines a step that runs only by its name.
+/// Defines a step that runs by its name only.
 pub const fn step_by_name<T>(
     name: &'static str,
     run: fn(&T) -> Result<()>,
@@ -28,8 +28,8 @@ pub const fn step_by_name<T>(
     Step { name, sentence, run, usual: false }
 }
 
-/// Runs the steps with these names in this order or, without names, the usual ones. `tools` makes the state first and
-/// is itself the name of a step.
+/// Runs the steps with these names, in the order of the names, or the usual steps if there are no names. `tools` makes
+/// the state first; it counts as a step with the name `tools`.
 pub fn run<T>(steps: &[Step<T>], names: &[String], tools: impl FnOnce() -> Result<T>) -> Result<()> {
     let start = Instant::now();
     let title = |name: &str| println!("\n== {name} ({} s)", start.elapsed().as_secs());
@@ -50,7 +50,7 @@ pub fn run<T>(steps: &[Step<T>], names: &[String], tools: impl FnOnce() -> Resul
     Ok(())
 }
 
-/// Lists the steps with their sentences, one a line.
+/// Returns the names of the steps with their sentences, one step a line.
 fn list<T>(steps: &[Step<T>]) -> String {
     let line = |step: &Step<T>| {
         let condition = if step.usual { "" } else { " (only by its name)" };
@@ -90,7 +90,7 @@ mod tests {
         step("bad", bad, "One that fails."),
     ];
 
-    /// Runs the steps with these names. Returns those that have run, and the result.
+    /// Runs the steps with these names. Returns the names of the steps that have run, and the result.
     fn run_named(words: &str) -> (Vec<&'static str>, Result<()>) {
         let names: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         let log = Log::default();

@@ -1,23 +1,25 @@
-//! The bytes by which the library makes a stripped program larger, and those of each further call, as users build it:
-//! with default features, in release builds with the default profile and with link-time optimization.
+//! The number of bytes by which the library makes a stripped program larger, and by which each further call does, built
+//! as users build it: with default features, in release builds with the default profile and with link-time
+//! optimization.
 
 use std::fmt::Write;
 
 use crate::failure::{Named, Result, check};
 use crate::shell::Shell;
 
-/// With this compiler. Others make other code, so with them, the sizes are shown and not compared.
+/// The compiler for which the bounds hold. Other compilers make other code, so with them the sizes are shown and not
+/// compared.
 const COMPILER: [&str; 2] = ["release: 1.95.", "host: x86_64-unknown-linux-gnu"];
 // Each bound is the size that was reached and a little more. Lower it if a change makes the library smaller.
 const RELEASE_BYTES_AT_MOST: u64 = 808_000;
 const LTO_BYTES_AT_MOST: u64 = 729_500;
 const CALL_BYTES_AT_MOST: u64 = 480;
 
-/// The number of further calls.
+/// The number of further calls in the program with many calls.
 const CALLS: u64 = 200;
 const FIRST_CALL: &str = r#"let a = std::env::args().count(); tracer::trace!("hello {} {}", a, "x");"#;
 
-/// A size, and its bound.
+/// A measured size, and its bound.
 struct Size {
     what: &'static str,
     bytes: u64,
@@ -68,7 +70,7 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// A program of a first call and of further ones, each of another site.
+/// Returns the source of a program with a first call and further calls, each of another site.
 fn many_calls() -> String {
     let mut program = format!("fn main() {{ {FIRST_CALL} let (b, c) = (a as u32, a as f64);\n");
     for call in 0..CALLS {

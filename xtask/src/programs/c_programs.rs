@@ -1,4 +1,4 @@
-//! Programs in C and C++ from Debian's source packages, by compilers with hooks.
+//! Programs in C and C++ from Debian's source packages, built by compilers with hooks.
 
 use super::counts::{Counts, Symbols};
 use super::sources::source_package;
@@ -12,16 +12,16 @@ const COMPILERS_OF_C: [&str; 4] =
 const COMPILERS_OF_CPP: [&str; 4] =
     ["g++ -finstrument-functions", "clang++ -finstrument-functions", "g++ -pg", "clang++ -pg -mfentry"];
 
-/// A run of a program that was built with hooks.
+/// A program that was built with hooks, and how it is run.
 struct Traced<'a> {
     shell: &'a Shell,
-    /// Its name in messages.
+    /// The name of the run in messages.
     what: String,
-    /// The program and its arguments.
+    /// The program and its arguments, separated by spaces.
     words: String,
-    /// The file that is its standard input.
+    /// The path of the file that is the program's standard input.
     input: &'a str,
-    /// Variables that are set if it is traced.
+    /// Assignments of variables that are set if the program is traced.
     more: String,
 }
 
@@ -34,13 +34,15 @@ impl<'a> Traced<'a> {
         self.words.split(' ').next().unwrap_or_default()
     }
 
-    /// Runs the program by a command. Addresses are the same in each run, because some programs order tables by them.
+    /// Runs the program by `command`, which gets it as arguments. Addresses are the same in each run, because some
+    /// programs order tables by addresses.
     fn by(&self, command: &str) -> Result<Output> {
         let run = self.shell.command(&format!("setarch -R {command} {}", self.words));
         run.input_file(self.shell.path(self.input)).done()
     }
 
-    /// Runs it untraced and traced, which must print the same. Returns its output and its counts.
+    /// Runs the program untraced and traced; both runs must print the same. Returns its output and the counts of its
+    /// calls.
     fn counts(&self) -> Result<(Vec<u8>, Counts)> {
         let untraced = self.by("")?.stdout;
         let traced = self.by(&format!("env {} tracemerge run -q", self.more))?.stdout;
@@ -50,7 +52,8 @@ impl<'a> Traced<'a> {
         Ok((untraced, counts))
     }
 
-    /// Compares the counts with those of uftrace. Returns the output of the program, and its counts.
+    /// Compares the counts of the program's calls with those of uftrace. Returns the output of the program, and the
+    /// counts.
     fn compare_with_uftrace(&self) -> Result<(String, Counts)> {
         let (untraced, ours) = self.counts()?;
         self.shell.remove("recorded")?;
@@ -65,14 +68,15 @@ impl<'a> Traced<'a> {
     }
 }
 
-/// Compiles a program by a compiler with these options and sources. Returns the program.
+/// Compiles a program by a compiler with these options and sources. Returns the path of the program.
 fn compiled(shell: &Shell, name: &str, compiler: &str, options: &str) -> Result<String> {
     let program = format!("./{name}.{}", compiler.replace(' ', ""));
     shell.command(&format!("{compiler} -o {program} {options}")).done()?;
     Ok(program)
 }
 
-/// Compresses and decompresses, by each kind of hooks, and by dormant ones, which uftrace does not know.
+/// Compresses and decompresses with bzip2, built with each kind of hooks, and with dormant hooks, which uftrace does
+/// not know.
 pub fn bzip2(tools: &Tools) -> Result<()> {
     let shell = &source_package(tools, "bzip2", None)?;
     let options = "-O2 -w -D_FILE_OFFSET_BITS=64 blocksort.c huffman.c crctable.c randtable.c compress.c \
@@ -99,7 +103,7 @@ pub fn bzip2(tools: &Tools) -> Result<()> {
     same_counts(shell, "bzip2 -c, dormant, beside callgrind", "bzip2.xray", ours, &theirs)
 }
 
-/// Runs a script.
+/// Runs a script with Lua.
 pub fn lua(tools: &Tools) -> Result<()> {
     let shell = &source_package(tools, "lua5.4", None)?.at("src");
     // Debian's build makes this file for its own paths.
@@ -120,7 +124,7 @@ pub fn lua(tools: &Tools) -> Result<()> {
     Ok(())
 }
 
-/// Runs the program's own tests in C++.
+/// Runs the own tests of tinyxml2, a library in C++.
 pub fn tinyxml2(tools: &Tools) -> Result<()> {
     let shell = &source_package(tools, "tinyxml2", None)?;
     // The tests print their durations.
@@ -136,7 +140,7 @@ pub fn tinyxml2(tools: &Tools) -> Result<()> {
     Ok(())
 }
 
-/// Runs statements of SQL.
+/// Runs statements of SQL with sqlite3.
 pub fn sqlite(tools: &Tools) -> Result<()> {
     let shell = &source_package(tools, "sqlite3", None)?.at("made");
     shell.write("work.sql", include_str!("../../inputs/work.sql"))?;
@@ -150,8 +154,9 @@ pub fn sqlite(tools: &Tools) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program with functions in several versions, for each of which a resolver chooses one (`ifunc`) while the
-/// loader relocates: rsync's checksums. With `-pg` the resolvers have hooks, too. It also forks two processes.
+/// Runs rsync, which has checksum functions in several versions: for each, a resolver chooses one version (`ifunc`)
+/// while the loader relocates the program. With `-pg` the resolvers have hooks, too. The program also forks two
+/// processes.
 pub fn ifuncs(tools: &Tools) -> Result<()> {
     // Later versions need zlib and popt from the system.
     let release =
@@ -205,7 +210,7 @@ pub fn ifuncs(tools: &Tools) -> Result<()> {
     Ok(())
 }
 
-/// Returns bytes that no program can compress, the same for each `seed`.
+/// Returns `length` bytes that no program can compress. They are the same for the same `seed`.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed;
     let next = || {
@@ -215,7 +220,7 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(length).collect()
 }
 
-/// Runs a program that loads plugins: gawk and six of its extensions, all with hooks.
+/// Runs gawk, which loads six of its extensions as plugins, all with hooks.
 pub fn plugins(tools: &Tools) -> Result<()> {
     let mut shell = source_package(tools, "gawk", None)?;
     let made = ["configure", "aclocal.m4", "Makefile.in", "configh.in", "awkgram.c", "command.c"];

@@ -1,11 +1,11 @@
-//! Compilers of Rust of several ages.
+//! Hooks by compilers of Rust of several ages.
 
 use super::Tools;
 use super::counts::Counts;
 use crate::failure::{Named, Result, fail};
 use crate::shell::Shell;
 
-/// Tries compilers of several ages. Reports those that cannot be had.
+/// Builds and runs a workspace with hooks by compilers of Rust of several ages. Reports those that cannot be installed.
 pub fn toolchains(tools: &Tools) -> Result<()> {
     for version in ["1.70.0", "1.85.0", "stable", "nightly"] {
         let rustup = |words: &str| tools.shell.command(&words.replace("VERSION", version)).output();
@@ -33,8 +33,9 @@ pub fn toolchains(tools: &Tools) -> Result<()> {
     Ok(())
 }
 
-/// Runs a workspace that counts its own calls, by a compiler with these hooks, and compares the counts with the report.
-/// If the compiler cannot make such hooks, the command must say so, with the reason.
+/// Runs a workspace that counts its own calls, built by a compiler of this version with the hooks that `option`
+/// chooses, and compares the counts with the report. Returns a sentence about the result. If the compiler cannot make
+/// such hooks, the command must say so, with the reason, which is then the result.
 fn counts_with(shell: &Shell, version: &str, option: Option<&str>) -> Result<String> {
     let run = format!("cargo +{version} tracer run -q --release --show nothing");
     let run = shell.command(&run).args(option).output()?;
@@ -55,8 +56,8 @@ fn counts_with(shell: &Shell, version: &str, option: Option<&str>) -> Result<Str
     }
 }
 
-/// Compares the counts that the program prints, `called NAME COUNT`, with those of the report, which has other functions,
-/// too.
+/// Compares the counts that the program prints, `called NAME COUNT`, with those of the report, which also has other
+/// functions.
 fn compare(printed: &str, report: &Counts) -> std::result::Result<(), String> {
     let called = |line: &str| match line.split(' ').collect::<Vec<_>>()[..] {
         ["called", name, count] => Some((name.to_owned(), count.parse().ok()?)),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The number of calls of each function. Functions with the same name are counted together.
+/// The number of calls of each function, by its name. Functions with the same name are counted together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts(BTreeMap<String, u64>);
 
@@ -17,8 +17,8 @@ impl<S: Into<String>> FromIterator<(S, u64)> for Counts {
 }
 
 impl Counts {
-    /// Reads a report of tracemerge. Its columns have two spaces between them, the number of calls is the first and the
-    /// function the eighth; a function with several names has them all in its column.
+    /// Parses a report of tracemerge. Its columns have two spaces between them; the first column has the number of
+    /// calls, and the eighth the function, with all its names if it has several.
     pub fn of_report(report: &str) -> Self {
         let row = |line: &str| {
             let mut columns = line.split("  ").map(str::trim).filter(|column| !column.is_empty());
@@ -28,8 +28,8 @@ impl Counts {
         report.lines().filter_map(row).collect()
     }
 
-    /// Reads a report of uftrace, without the times when a thread was not running. Parts and versions of functions,
-    /// which gcc names so, are counted with their functions.
+    /// Parses a report of uftrace, and leaves out the periods in which a thread was not running. Parts and versions of
+    /// a function, which gcc gives names of their own, are counted with the function.
     pub fn of_uftrace(report: &str) -> Self {
         let row = |line: &str| {
             let (fields, name) = split_fields::<5>(line)?;
@@ -39,8 +39,8 @@ impl Counts {
         report.lines().skip(2).filter_map(row).collect()
     }
 
-    /// Reads a file of callgrind: how often each function has called `hook` or, without one, was called. The names are
-    /// still mangled. Returns none if a line cannot be read.
+    /// Parses a file of callgrind: how often each function has called `hook` or, without a hook, how often it was
+    /// called. The names are still mangled. Returns `None` if a line cannot be parsed.
     pub fn of_callgrind(file: &str, hook: Option<&str>) -> Option<Self> {
         let mut names = HashMap::new();
         // A name stands in parentheses by its number, and the first time in full behind it.
@@ -81,12 +81,12 @@ impl Counts {
         self.0.keys().map(String::as_str).collect()
     }
 
-    /// The counts in the order of `names`.
+    /// Returns the counts, in the order of `names`.
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
         self.0.values().copied()
     }
 
-    /// Leaves functions out unless `wanted`.
+    /// Leaves out the functions whose names are not `wanted`.
     pub fn only(self, wanted: impl Fn(&str) -> bool) -> Self {
         self.0.into_iter().filter(|(name, _)| wanted(name)).collect()
     }
@@ -96,13 +96,14 @@ impl Counts {
         self.0.iter().filter(|(_, count)| **count > 0).map(|(name, count)| (name.as_str(), *count)).collect()
     }
 
-    /// Adds the counts of names with the same beginning: tracemerge does not show the rest of very long names.
+    /// Shortens long names and adds the counts of names that are then equal: tracemerge does not show the rest of very
+    /// long names.
     pub fn clipped(self) -> Self {
         self.0.into_iter().map(|(name, count)| (name.chars().take(3000).collect::<String>(), count)).collect()
     }
 
     /// Gives each function the name that `theirs` has for it: one of its own names, which `a = b` separates, or another
-    /// name for the same code.
+    /// name for the same code, from the pairs in `shared`.
     pub fn named_as(self, theirs: &Self, shared: &BTreeSet<(String, String)>) -> Self {
         let known = |name: &str| theirs.0.contains_key(name);
         let other = |name: &str| shared.iter().rfind(|(ours, theirs)| ours == name && known(theirs));
@@ -114,7 +115,7 @@ impl Counts {
         self.0.into_iter().map(|(name, count)| (name_of(name), count)).collect()
     }
 
-    /// Describes each function that does not have the same count in both.
+    /// Returns a line for each function whose counts differ, or that is in one of the two only.
     pub fn differences(&self, theirs: &Self) -> Vec<String> {
         let names: BTreeSet<&String> = self.0.keys().chain(theirs.0.keys()).collect();
         let differs = |name: &&&String| self.0.get(**name) != theirs.0.get(**name);
@@ -125,12 +126,12 @@ impl Counts {
     }
 }
 
-/// Reads a number with commas between thousands.
+/// Parses a number with commas between thousands.
 pub fn number(text: &str) -> Option<u64> {
     text.replace(',', "").parse().ok()
 }
 
-/// Splits a line after its first `N` fields.
+/// Splits the first `N` fields, which spaces separate, off a line. Returns them and the rest of the line.
 pub fn split_fields<const N: usize>(line: &str) -> Option<([&str; N], &str)> {
     let mut rest = line;
     let mut fields = [""; N];
@@ -140,17 +141,17 @@ pub fn split_fields<const N: usize>(line: &str) -> Option<([&str; N], &str)> {
     Some((fields, rest.trim_start()))
 }
 
-/// Removes a mark and the digits after it from the end of a name.
+/// Removes `mark` and the digits after it from the end of a name, if the name has both.
 fn without_number<'a>(name: &'a str, mark: &str) -> &'a str {
     name.trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix(mark).unwrap_or(name)
 }
 
-/// Removes callgrind's number of a recursive call, and the compiler's number.
+/// Removes callgrind's number of a recursive call, and the number that the compiler has added, from the end of a name.
 fn without_numbers(name: &str) -> &str {
     ["'", ".llvm.", "."].iter().fold(name, |name, mark| without_number(name, mark))
 }
 
-/// Removes gcc's names for parts and versions of a function.
+/// Removes the marks that gcc adds to the names of parts and versions of a function.
 fn without_clones(name: &str) -> &str {
     let mut name = name;
     loop {
@@ -164,7 +165,7 @@ fn without_clones(name: &str) -> &str {
     if name.ends_with(']') { name.rfind(" [clone ").map_or(name, |at| &name[..at]) } else { name }
 }
 
-/// Removes the hashes of Rust: `::h` with 16 digits at the end, and 8 to 16 digits in brackets.
+/// Removes the hashes of Rust from a name: `::h` with 16 digits at the end, and 8 to 16 digits in brackets.
 pub fn without_hashes(name: &str) -> String {
     let is_hex = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let end = name.rfind("::h").filter(|at| name.len() == at + 19 && is_hex(&name[at + 3..]));
@@ -182,11 +183,11 @@ pub fn without_hashes(name: &str) -> String {
     short
 }
 
-/// The symbols of a program, as `nm` prints them.
+/// The symbols of a program, as `nm` prints them: address, type and name, in the order of addresses.
 pub struct Symbols<'a>(Vec<(&'a str, &'a str, &'a str)>);
 
 impl<'a> Symbols<'a> {
-    /// Reads lines of an address, a type and a name. Symbols without an address are left out.
+    /// Parses lines of an address, a type and a name. Symbols without an address are left out.
     pub fn parse(listing: &'a str) -> Self {
         let symbol = |line: &'a str| {
             let mut fields = line.split_whitespace();
@@ -201,14 +202,14 @@ impl<'a> Symbols<'a> {
         self.0.iter().map(|(_, _, name)| *name).collect()
     }
 
-    /// The names of the program's own functions.
+    /// Returns the names of the program's own functions.
     pub fn functions(&self) -> BTreeSet<&'a str> {
         let own =
             self.0.iter().filter(|(_, kind, name)| matches!(*kind, "t" | "T") && !name.starts_with('_'));
         own.map(|(_, _, name)| *name).collect()
     }
 
-    /// Returns pairs of names of the same address. `names` are those for people, in the order of `names()`.
+    /// Returns the pairs of names of the same address. `names` has the demangled names, in the order of `names()`.
     pub fn shared(&self, names: &[String]) -> BTreeSet<(String, String)> {
         let both = self.0.iter().zip(names).zip(self.0.iter().zip(names).skip(1));
         let same = both.filter(|((one, _), (other, _))| one.0 == other.0);

@@ -1,13 +1,13 @@
 //! Counts every function of programs that others wrote. Programs of Debian's source packages, by gcc and by clang, and
-//! published programs in Rust, unedited, are built with hooks and run. They must print the same as untraced, nothing may
-//! be lost, and each function must be counted as often as another tool counts it on the same binary: uftrace for C and
-//! C++, callgrind for Rust and for dormant hooks. The recipes of docs/functions.md are run literally. A published server
-//! on axum hands its spans to the tracer, by one line of its source. And of a server in C under load and of a search in
-//! Rust, both with small rings, so that threads wait for the tracer, the durations, names of threads and the order of
-//! the tree are compared with the merged lines.
+//! published programs in Rust, unedited, are built with hooks and run. They must print the same as without tracing, no
+//! record may be lost, and each function must be counted as often as another tool counts it on the same binary: uftrace
+//! for C and C++, callgrind for Rust and for dormant hooks. The recipes of docs/functions.md are run literally. A
+//! published server on axum hands its spans to the tracer, by one line of its source. A server in C under load and a
+//! search in Rust are run with small rings, so that threads wait for the tracer: their durations, names of threads and
+//! the order of the tree are compared with the merged lines.
 //!
-//! Needs Debian and a Rust toolchain; installs the rest if it may (root), and takes the sources from Debian's archive
-//! and from the registry of crates. All usual steps take a quarter of an hour.
+//! The task needs Debian and a Rust toolchain; it installs the other programs if it may (as root), and takes the
+//! sources from Debian's archive and from the registry of crates. All usual steps take a quarter of an hour.
 
 mod c_programs;
 mod compilers;
@@ -50,19 +50,20 @@ const STEPS: [Step<Tools>; 15] = [
     step("toolchains", toolchains, "Compilers of Rust of several ages make hooks, or say why not."),
 ];
 
-/// Runs the steps with these names.
+/// Runs the steps with these names, or the usual steps without names.
 pub fn run(names: &[String]) -> Result<()> {
     steps::run(&STEPS, names, Tools::new)
 }
 
-/// The programs that the steps need, installed, and a place for the steps' files.
+/// The environment of the steps: a shell that finds the programs that they need, and a directory for their files.
 pub struct Tools {
     pub shell: Shell,
     place: Place,
 }
 
 impl Tools {
-    /// Installs the tools, and this library and command as docs/functions.md installs them.
+    /// Installs the programs that the steps need, and this library and command in the way in which docs/functions.md
+    /// installs them.
     fn new() -> Result<Self> {
         let mut shell = Shell::new()?;
         install::programs(
@@ -119,13 +120,13 @@ impl Tools {
         Ok(Self { shell: shell.at(&place.0), place })
     }
 
-    /// The directory for the steps' files.
+    /// Returns the directory for the steps' files.
     fn place(&self) -> &PathBuf {
         &self.place.0
     }
 }
 
-/// Returns the counts in the report of a program's traces, which must not warn of losses.
+/// Returns the counts in the report of a program's traces. Fails if the report warns of losses.
 fn counts_of_report(shell: &Shell, program: &str) -> Result<Counts> {
     let report = shell.command("tracemerge report --rows all").arg(program).output()?;
     check(report.status().is_some_and(|status| status <= 1), || report.failure())?;
@@ -135,8 +136,8 @@ fn counts_of_report(shell: &Shell, program: &str) -> Result<Counts> {
     Ok(Counts::of_report(&report.text()))
 }
 
-/// Whether a message of tracemerge says only that something is done, or how long threads waited, or that the names of a
-/// large program may be those of its symbol table.
+/// Returns whether a message of tracemerge says only that something is done, or how long threads waited, or that the
+/// names of a large program may come from its symbol table.
 fn is_usual(message: &str) -> bool {
     let Some(text) = message.strip_prefix("tracemerge: ") else { return false };
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == ',');
@@ -147,19 +148,19 @@ fn is_usual(message: &str) -> bool {
             && (rest.starts_with(" thread waited ") || rest.starts_with(" threads waited "))
 }
 
-/// Removes the traces of a program, so that its next run finds none of this one.
+/// Deletes the traces of a program, so that the traces of this run are not found with those of its next run.
 fn clean(shell: &Shell, program: &str) -> Result<()> {
     shell.command("tracemerge clean").arg(program).done().map(drop)
 }
 
-/// Compares two outputs of a program.
+/// Fails unless two outputs of a program, untraced and traced, are the same.
 fn same_output(what: &str, untraced: &[u8], traced: &[u8]) -> Result<()> {
     let differ = || format!("{what} prints something else when it is traced");
     check(untraced == traced, differ)
 }
 
 /// Compares the counts of a program's functions with those of another tool: all names and all counts must be the same.
-/// Names that have the same address are names of one function, of which the other tool knows one.
+/// Names with the same address are names of one function, of which the other tool knows only one.
 fn same_counts(shell: &Shell, what: &str, program: &str, ours: Counts, theirs: &Counts) -> Result<()> {
     let listing = shell.command("nm").arg(program).done()?;
     let listing = listing.text();
@@ -178,7 +179,7 @@ fn same_counts(shell: &Shell, what: &str, program: &str, ours: Counts, theirs: &
     Ok(())
 }
 
-/// Returns names for people, of which several functions may have the same: without hashes.
+/// Returns the names demangled and without hashes, so that several functions may have the same name.
 fn demangled(shell: &Shell, names: &[&str]) -> Result<Vec<String>> {
     let output = shell.command("c++filt").input(names.join("\n") + "\n").done()?;
     let text = output.text();
@@ -189,7 +190,8 @@ fn demangled(shell: &Shell, names: &[&str]) -> Result<Vec<String>> {
     Ok(demangled)
 }
 
-/// Returns the counts in a file of callgrind: how often each function has called `hook` or, without one, was called.
+/// Returns the counts in the file that callgrind has written, with demangled names: how often each function has called
+/// `hook` or, without a hook, how often it was called.
 fn counts_of_callgrind(shell: &Shell, hook: Option<&str>) -> Result<Counts> {
     let raw = Counts::of_callgrind(&shell.read_text("callgrind.out")?, hook)
         .named("callgrind's file is damaged")?;

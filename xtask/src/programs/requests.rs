@@ -1,4 +1,4 @@
-//! A published server whose spans go to the tracer by the bridge from `tracing`.
+//! A published server whose spans the bridge from `tracing` passes on to the tracer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -10,16 +10,17 @@ use super::{Tools, clean, spans};
 use crate::failure::{Failure, Named, Result, check};
 use crate::shell::{Run, Shell, free_port};
 
-/// The server's own layer, after which that of the tracer is added.
+/// The line of the server's source that adds its own layer, and the line after it that adds the tracer's layer.
 const LAYER: &str = "            .with(tracing_subscriber::fmt::layer())\n";
 const ADDED: &str = "            .with(tracer_tracing::layer())\n";
 const REQUESTS: usize = 200;
-/// The server has so many files, and so many clients at once.
+/// The number of the server's files, and of the clients at once.
 const FILES: usize = 8;
 
-/// Runs a server of files on axum and tokio that logs by `tracing`. With one more line, it also hands its spans and
-/// events to the tracer. Under load it answers as before, and the trace has a span for each request, from its beginning
-/// to its end, and no other ones; some are entered on several threads, which the tree shows.
+/// Runs a server of files on axum and tokio that logs by `tracing`. With one more line of source, it also hands its
+/// spans and events to the tracer. Under load it must answer as before, and the trace must have a span for each
+/// request, from its beginning to its end, and no other spans of requests; some spans are entered on several threads,
+/// which the tree shows.
 pub fn requests(tools: &Tools) -> Result<()> {
     let shell = &published_crate(tools, "static-file-server", "0.0.3")?;
     shell.command("cargo build -q --release --locked").done()?;
@@ -76,13 +77,13 @@ pub fn requests(tools: &Tools) -> Result<()> {
     Err(Failure::Failed("in 20 rounds no request was on several threads".to_owned()))
 }
 
-/// The URI of a request, which no other one has.
+/// Returns the URI of the request with this number, which no other request has.
 fn uri(number: usize) -> String {
     format!("/{}?{number}", number % FILES + 1)
 }
 
-/// Starts a server of the directory `files`, sends requests from several clients at once, and ends it. Returns the
-/// bodies of the answers by their URIs; each must be that of its file.
+/// Starts a server of the directory `files`, sends requests from several clients at once, and ends the server. Returns
+/// the bodies of the answers by their URIs; fails unless each body is the content of the requested file.
 fn answers(shell: &Shell, server: Run) -> Result<BTreeMap<String, Vec<u8>>> {
     let port = free_port()?;
     let server = server.args(["--dir", "files", "--port", &port.to_string()]).start(shell.path("printed"))?;
@@ -116,7 +117,7 @@ fn answers(shell: &Shell, server: Run) -> Result<BTreeMap<String, Vec<u8>>> {
     Ok(answers)
 }
 
-/// Requests a URI. Returns the body of an answer with the status 200.
+/// Sends a request for a URI. Returns the body of an answer with the status 200.
 fn body_of(port: u16, uri: &str) -> std::io::Result<Vec<u8>> {
     let mut connection = TcpStream::connect(("127.0.0.1", port))?;
     connection.set_read_timeout(Some(Duration::from_secs(20)))?;

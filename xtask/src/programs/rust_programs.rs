@@ -1,4 +1,5 @@
-//! Published programs in Rust, which `cargo tracer` builds with hooks, under callgrind.
+//! Published programs in Rust, which `cargo tracer` builds with hooks, and whose counts are compared with those of
+//! callgrind.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,22 +11,23 @@ use crate::failure::{Failure, Result, check, fail};
 use crate::install;
 use crate::shell::{Run, Shell, free_port};
 
-/// Runs a program with hooks under callgrind, which then counts exactly the recorded calls.
+/// Returns the command that runs a program with hooks under callgrind, which then counts exactly the recorded calls.
 fn under_callgrind(shell: &Shell, program: &Path) -> Run {
     let callgrind =
         shell.command("valgrind -q --tool=callgrind --demangle=no --callgrind-out-file=callgrind.out");
     callgrind.arg(program).env("TRACER_ENABLE", "1")
 }
 
-/// Whether a program may end inside calls: it exits there.
+/// Whether a program may end inside of calls, because it exits in a function.
 #[derive(Clone, Copy, PartialEq)]
 enum Ends {
     Inside,
     Outside,
 }
 
-/// Compares the recorded calls of a program with callgrind's counts: how often each function has called the hook for
-/// an entry. Each entered call must be left, in order, on each thread. Returns the names of the functions.
+/// Compares the recorded calls of a program with callgrind's counts of how often each function has called the hook for
+/// an entry. Checks that each thread leaves the calls that it has entered, in order. Returns the names of the
+/// functions.
 fn compare_with_callgrind(shell: &Shell, what: &str, program: &Path, ends: Ends) -> Result<Vec<String>> {
     let program = &program.display().to_string();
     let checked = shell.command("tracemerge check").arg(program).output()?;
@@ -44,7 +46,8 @@ fn compare_with_callgrind(shell: &Shell, what: &str, program: &Path, ends: Ends)
     Ok(names)
 }
 
-/// Checks that each thread leaves the calls that it has entered. Returns the number of threads.
+/// Checks in the merged lines that each thread leaves the calls that it has entered, except calls in which the program
+/// may end. Returns the number of threads.
 fn open_calls(merged: &str, ends: Ends) -> std::result::Result<usize, String> {
     let mut depths = BTreeMap::new();
     for line in merged.lines() {
@@ -74,7 +77,8 @@ fn open_calls(merged: &str, ends: Ends) -> std::result::Result<usize, String> {
     }
 }
 
-/// Compares a run of a program with hooks with that of its build without hooks, and its counts with callgrind's.
+/// Compares the output of a program with hooks with that of its build without hooks, and its recorded calls with
+/// callgrind's counts.
 fn compare_runs(built: &(Shell, PathBuf), name: &str, what: &str, arguments: &[&str]) -> Result<()> {
     let (shell, directory) = built;
     let program = directory.join(name);
@@ -84,7 +88,7 @@ fn compare_runs(built: &(Shell, PathBuf), name: &str, what: &str, arguments: &[&
     compare_with_callgrind(shell, what, &program, Ends::Outside).map(drop)
 }
 
-/// Runs a workload of JSON and of regular expressions; all crates of the program are traced.
+/// Runs jaq with a workload of JSON and of regular expressions; all crates of the program are traced.
 pub fn json(tools: &Tools) -> Result<()> {
     let built = with_hooks(tools, "jaq", "2.3.0", &["--deps"])?;
     built.0.write("rows.json", include_str!("../../inputs/rows.json"))?;
@@ -92,7 +96,8 @@ pub fn json(tools: &Tools) -> Result<()> {
     compare_runs(&built, "jaq", "jaq, with what it depends on", &["-c", filter, "rows.json"])
 }
 
-/// Runs a command-line tool whose own crate is traced. Its author has it optimized when it is linked.
+/// Runs hexyl, a command-line tool of which only its own crate is traced. Its author has it optimized when it is
+/// linked.
 pub fn tool(tools: &Tools) -> Result<()> {
     let built = with_hooks(tools, "hexyl", "0.16.0", &[])?;
     let bytes = built.0.read("target/release/hexyl")?;
@@ -100,9 +105,9 @@ pub fn tool(tools: &Tools) -> Result<()> {
     compare_runs(&built, "hexyl", "hexyl", &["--color", "always", "input"])
 }
 
-/// Runs a published workspace of 49 packages, one of which has a build script that needs another one. The functions of
-/// its members are traced, without those that a pattern leaves out. A runner of the configuration, callgrind, starts the
-/// program.
+/// Runs the program of a published workspace of 49 packages, one of which has a build script that needs another
+/// package. The functions of its members are traced, without those that a pattern leaves out. A runner that the
+/// configuration of cargo states, callgrind, starts the program.
 pub fn workspace(tools: &Tools) -> Result<()> {
     let name = "tombi-1.9.6";
     let sum = "a74860db37b090319d624a9cbf0386893fa5b7c476cc508da94eb5331a629305";
@@ -150,7 +155,7 @@ pub fn workspace(tools: &Tools) -> Result<()> {
     Ok(())
 }
 
-/// Leaves out valgrind's messages about itself: they begin with `--`, its process id and `--`.
+/// Leaves out the lines in which valgrind speaks of itself: they begin with `--`, its process id and `--`.
 fn without_messages_of_valgrind(said: &str) -> String {
     let of_valgrind = |line: &str| {
         let rest = line.strip_prefix("--").and_then(|line| line.split_once("-- "));
@@ -159,7 +164,7 @@ fn without_messages_of_valgrind(said: &str) -> String {
     said.split_inclusive('\n').filter(|line| !of_valgrind(line)).collect()
 }
 
-/// Runs a server on several threads; all of its crates are traced.
+/// Runs mini-redis, a server with several threads; all of its crates are traced.
 pub fn server(tools: &Tools) -> Result<()> {
     let (shell, built) = with_hooks(tools, "mini-redis", "0.4.1", &["--deps"])?;
     let program = built.join("mini-redis-server");
@@ -170,7 +175,7 @@ pub fn server(tools: &Tools) -> Result<()> {
         .map(drop)
 }
 
-/// Starts a server, sends it some requests, and ends it. Returns the answers.
+/// Starts a server, sends it some requests, and ends it. Returns its answers.
 fn answers(shell: &Shell, server: Run) -> Result<String> {
     let port = free_port()?;
     let server = server.args(["--port", &port.to_string()]).start(shell.path("printed"))?;

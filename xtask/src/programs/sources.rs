@@ -6,7 +6,8 @@ use super::Tools;
 use crate::failure::{Failure, Result, check};
 use crate::shell::Shell;
 
-/// Unpacks Debian's source package, with Debian's patches. `release` must be named if a newer version does not do.
+/// Unpacks a source package of Debian, with Debian's patches. `release` is the release of Debian, which must be named
+/// if the package of a newer release does not serve. Returns a shell in the directory of the sources.
 pub fn source_package(tools: &Tools, name: &str, release: Option<&str>) -> Result<Shell> {
     let shell = &tools.shell;
     let apt = tools.place().join("apt");
@@ -41,7 +42,7 @@ pub fn source_package(tools: &Tools, name: &str, release: Option<&str>) -> Resul
     Ok(shell.at(name))
 }
 
-/// Returns the lines that list the source packages of Debian's repositories.
+/// Returns the lines of apt's configuration that list the source packages of Debian's repositories among `targets`.
 fn lists_of_sources(targets: &str) -> String {
     let mut lines: Vec<&str> = targets.lines().filter_map(|line| line.strip_prefix("Debian|")).collect();
     lines.sort_unstable();
@@ -49,14 +50,15 @@ fn lists_of_sources(targets: &str) -> String {
     lines.iter().map(|line| format!("deb-src {}\n", line.replace('|', " "))).collect()
 }
 
-/// Runs a download. The task is skipped if it fails.
+/// Runs a command that downloads `what`. If it fails, the task is skipped.
 pub fn had_here(what: &str, download: crate::shell::Run) -> Result<()> {
     let output = download.output()?;
     let failure = || Failure::Skipped(format!("no {what} can be had here: {}", output.failure()));
     if output.succeeded() { Ok(()) } else { Err(failure()) }
 }
 
-/// Copies a published crate, with the versions that it names of others, into the directory of its name.
+/// Copies a published crate, with the lock file that names the versions of other crates, into the directory `name`.
+/// Returns a shell in that directory.
 pub fn published_crate(tools: &Tools, name: &str, version: &str) -> Result<Shell> {
     let fetched = tools.shell.at(format!("fetched-{name}"));
     fetched.write("src/main.rs", "fn main() {}\n")?;
@@ -76,8 +78,8 @@ pub fn published_crate(tools: &Tools, name: &str, version: &str) -> Result<Shell
     Ok(shell)
 }
 
-/// Copies a published program, and builds it without and with hooks. The untraced output is that of the build without
-/// hooks. Returns the directory of the program with hooks, too.
+/// Copies a published program, and builds it without hooks and with them. Returns a shell in its directory, and the
+/// directory that has the program with hooks.
 pub fn with_hooks(tools: &Tools, name: &str, version: &str, options: &[&str]) -> Result<(Shell, PathBuf)> {
     let shell = published_crate(tools, name, version)?;
     shell.command("cargo build -q --release --locked --bins").done()?;

@@ -1,4 +1,4 @@
-//! The spans of requests in the views of a trace.
+//! The spans of requests, as two views of a trace show them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::counts::split_fields;
 
-/// A request's span in a view: its URI, the number of times that it was entered, and the number of threads that have
-/// entered it.
+/// The spans of requests in a view: for each, its URI, the number of times that it was entered, and the number of
+/// threads that have entered it.
 pub type Spans = BTreeSet<(String, usize, usize)>;
 
 #[derive(Default)]
@@ -25,8 +25,8 @@ fn all_named(spans: ById) -> Spans {
     spans.into_values().filter_map(named).collect()
 }
 
-/// Reads the spans of requests in a tree. Each must be left as often as it was entered, innermost first, and closed
-/// once, after that.
+/// Parses the spans of requests in a tree. Each span must be left as often as it was entered, the innermost span first,
+/// and closed once, after it was left for the last time.
 pub fn of_tree(tree: &str) -> Result<Spans, String> {
     let (mut spans, mut depths) = (ById::new(), HashMap::<&str, usize>::new());
     for line in tree.lines() {
@@ -73,7 +73,7 @@ pub fn of_tree(tree: &str) -> Result<Spans, String> {
     }
 }
 
-/// Reads the same from lines of JSON.
+/// Parses the spans of requests in lines of JSON.
 pub fn of_lines(lines: &str) -> Result<Spans, serde_json::Error> {
     let mut spans = ById::new();
     for line in lines.lines() {
@@ -96,24 +96,24 @@ pub fn of_lines(lines: &str) -> Result<Spans, serde_json::Error> {
     Ok(all_named(spans))
 }
 
-/// Splits a message of a span into the span's number and its text.
+/// Splits a message about a span into the span's number and the text after it.
 fn span_of_message(text: &str) -> Option<(u64, &str)> {
     let rest = text.strip_prefix("span=").or_else(|| Some(text.split_once(" span=")?.1))?;
     let (id, text) = rest.split_once(' ')?;
     Some((id.parse().ok()?, text))
 }
 
-/// The URI among the values of a span.
+/// Returns the URI among the values of a span.
 fn uri_of(text: &str) -> &str {
     text.split_once("uri=").and_then(|(_, rest)| rest.split(' ').next()).unwrap_or_default()
 }
 
-/// Reads the number that a text begins with, before a space.
+/// Parses the number with which a text begins, before a space.
 fn leading_number(text: &str) -> Option<u64> {
     text.split_once(' ')?.0.parse().ok()
 }
 
-/// Removes a duration from the beginning of a text.
+/// Removes a duration, a number with its unit, from the beginning of a text.
 fn without_duration(text: &str) -> &str {
     let without = || {
         let (number, rest) = text.split_once(' ')?;

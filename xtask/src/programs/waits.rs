@@ -10,7 +10,7 @@ use super::sources::{published_crate, source_package};
 use crate::failure::{Named, Result, check, fail};
 use crate::shell::{Run, Shell, free_port};
 
-/// A program whose threads compete for locks of `std`, and which is not changed: each of its waits is recorded with its
+/// Runs an unchanged program whose threads compete for locks of `std`: each of its waits must be recorded with its
 /// place.
 pub fn futexes(tools: &Tools) -> Result<()> {
     let built = tools.place().join("futex");
@@ -44,7 +44,7 @@ pub fn futexes(tools: &Tools) -> Result<()> {
     check(!locks.contains("not ended"), || "a wait has not ended".to_owned())
 }
 
-/// A server in C under load, whose threads name themselves after their first records.
+/// Runs Redis, a server in C, under load; its threads name themselves after their first records.
 pub fn redis(tools: &Tools) -> Result<()> {
     let shell = &source_package(tools, "redis", None)?.at("src");
     let jobs = std::thread::available_parallelism().named("cannot count processors")?;
@@ -83,7 +83,7 @@ pub fn redis(tools: &Tools) -> Result<()> {
     times_are_true(shell, "./redis-server")
 }
 
-/// Returns the directories in /proc of processes that have this in their command line.
+/// Returns the directories in /proc of the processes whose command lines contain `title`.
 fn processes(title: &str) -> Result<Vec<std::path::PathBuf>> {
     let all =
         std::fs::read_dir("/proc").named("cannot read /proc")?.filter_map(|entry| Some(entry.ok()?.path()));
@@ -93,8 +93,8 @@ fn processes(title: &str) -> Result<Vec<std::path::PathBuf>> {
     Ok(all.filter(has_title).collect())
 }
 
-/// Returns the names of the threads of a process, as the system shows them: without the first, and without those of the
-/// tracer.
+/// Returns the names of the threads of a process, as the system shows them, by thread id: without the first thread, and
+/// without those of the tracer.
 fn names_of_threads(process: &Path) -> Result<BTreeMap<u64, String>> {
     let mut names = BTreeMap::new();
     for entry in std::fs::read_dir(process.join("task")).named("cannot read the threads of the server")? {
@@ -114,7 +114,7 @@ fn names_of_threads(process: &Path) -> Result<BTreeMap<u64, String>> {
     Ok(names)
 }
 
-/// A search through many directories with a thread for each processor.
+/// Runs fd, a search through many directories with a thread for each processor.
 pub fn fd(tools: &Tools) -> Result<()> {
     let shell = &published_crate(tools, "fd-find", "10.2.0")?;
     let build = shell
@@ -139,8 +139,8 @@ pub fn fd(tools: &Tools) -> Result<()> {
     times_are_true(shell, &program)
 }
 
-/// Checks the trace of a program, whose merged file with names is `merged`: no longest call in the report has a wait
-/// for the tracer in it, although threads have waited, and the times in the tree never decrease.
+/// Checks the trace of a program, whose merged file with names is `merged`: the longest calls in the report must not
+/// include waits for the tracer, although threads have waited, and the times in the tree must never decrease.
 fn times_are_true(shell: &Shell, program: &str) -> Result<()> {
     let merged = shell.read_text("merged")?;
     check(merged.contains(" # wait "), || format!("no thread of {program} has waited for the tracer"))?;
@@ -171,7 +171,7 @@ fn times_are_true(shell: &Shell, program: &str) -> Result<()> {
     })
 }
 
-/// Runs a command that prints JSON.
+/// Runs a command that prints JSON. Returns its parsed output.
 fn json(run: Run) -> Result<Value> {
     let output = run.done()?;
     serde_json::from_slice(&output.stdout).named(output.shown())
@@ -181,8 +181,8 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Compares the longest calls of functions, in nanoseconds, with those of the report. Returns the number of compared
-/// functions, and a line for each that differs.
+/// Compares the longest calls of functions, in nanoseconds, with those of the report. Returns the number of functions
+/// that both have, and a line for each whose longest calls differ.
 fn compare_longest(longest: &BTreeMap<String, f64>, reported: &[(String, f64)]) -> (usize, Vec<String>) {
     let both: Vec<_> =
         reported.iter().filter_map(|(name, given)| Some((name, *given, *longest.get(name)?))).collect();
@@ -195,11 +195,13 @@ fn compare_longest(longest: &BTreeMap<String, f64>, reported: &[(String, f64)]) 
     (both.len(), differs.map(line).collect())
 }
 
-/// Returns the longest ended call of each function in a merged file with names, by function and place, in nanoseconds,
-/// without functions that still run. The thread's waits for the tracer are left out: of each wait, the part inside the
-/// call. `rate`: ticks a second.
+/// Returns the duration of the longest ended call of each function in a merged file with names, by function and place,
+/// in nanoseconds. Functions of which a call is still open are left out. The durations do not include the thread's
+/// waits for the tracer: of each wait, the part inside the call is subtracted. `rate` is the number of ticks in a
+/// second.
 fn longest_calls(merged: &str, rate: f64) -> BTreeMap<String, f64> {
-    /// A thread's open calls, each with its first tick and the number of waits before it, and all of its waits.
+    /// A thread's open calls, each with its function, its first ticks and the number of waits before it, and all of the
+    /// thread's waits.
     #[derive(Default)]
     struct Thread<'a> {
         open: Vec<(&'a str, i64, usize)>,
@@ -242,7 +244,8 @@ fn longest_calls(merged: &str, rate: f64) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// Returns the number of lines with a time in a tree, and the first whose time is before that of the line before it.
+/// Returns the number of lines with a time in a tree, and the first line whose time is before that of the previous
+/// line.
 fn decreasing(tree: &str) -> (usize, Option<&str>) {
     let time = |line: &str| {
         let (seconds, fraction) = line.split_whitespace().next()?.split_once('.')?;

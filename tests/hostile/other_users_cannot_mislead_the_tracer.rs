@@ -1,5 +1,5 @@
-//! Other users may have put links, FIFOs, directories and files at the places where the tracer and `tracemerge`
-//! make or read files. Both follow nothing, write through nothing, and trust nothing of theirs.
+//! Other users may have put links, FIFOs, directories and files at the places where the tracer and `tracemerge` make or
+//! read files. The tracer and `tracemerge` follow no such link, write to no such file, and trust no content of them.
 #![cfg(target_os = "linux")]
 
 use std::fs;

@@ -1,6 +1,6 @@
-//! A daemon closes all descriptors that it does not know and opens files of its own, which get their numbers, while
-//! the flusher is making rings and files. The daemon's files stay as they are, and no record is lost, however the
-//! daemon ends. This is a race, so there are many trials.
+//! While the flusher is making rings and files, a daemon closes all descriptors that it does not know and opens files
+//! of its own, which get the numbers of those descriptors. The tracer changes none of the daemon's files, and no record
+//! is lost, however the daemon ends. This is a race, so there are many trials.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! A trace file is deleted, renamed, truncated or replaced while its thread writes it: the thread goes on,
+//! A trace file is deleted, renamed, truncated or replaced while its thread writes it: the thread continues in a file,
 //! and the records that are gone are counted.
 
 use support::{APP, Scenario, ThreadTrace, names, parse, runs};

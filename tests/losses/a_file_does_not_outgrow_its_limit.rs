@@ -1,5 +1,5 @@
-//! `TRACER_MAX_BYTES`: a file that reaches its limit loses its older half, up to the end of a message, and reports
-//! that.
+//! `TRACER_MAX_BYTES`: a file that reaches this limit loses its older half, up to the end of a message, and reports the
+//! loss.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A host may close all descriptors that it does not know, as daemons do, and its own files may get their numbers.
-//! The tracer leaves these files alone, the run stays alive, and no record is lost.
+//! A host may close all descriptors that it does not know, as daemons do, and its own files may get the numbers of the
+//! tracer's descriptors. The tracer leaves these files alone, the run stays alive, and no record is lost.
 #![cfg(target_os = "linux")]
 
 use support::processes::{Running, merge};

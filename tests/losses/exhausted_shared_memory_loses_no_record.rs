@@ -1,5 +1,5 @@
-//! Shared memory for rings is small, full, filled by others, or missing. The tracer makes smaller rings, then
-//! private ones, and reports that. A program that exits has all its records, and no program crashes.
+//! Shared memory for rings is small, full, filled by others, or missing. The tracer makes smaller rings, then private
+//! ones, and reports that. The trace of a program that exits has all its records, and no program crashes.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Files that another process has open on Windows, such as a virus scanner: the tracer can write them, but neither
-//! rename nor delete them. The records made meanwhile are whole, and the next merge deletes the files that could
-//! not be deleted.
+//! rename nor delete them. The records that are made meanwhile are whole, and the next merge deletes the files that
+//! could not be deleted before.
 #![cfg(windows)]
 
 use std::fs::{File, OpenOptions};

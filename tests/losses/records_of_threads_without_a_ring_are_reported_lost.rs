@@ -1,5 +1,5 @@
-//! Threads that never get a ring lose their records. A file of the run reports that, after a kill as well; a
-//! program that is not killed also reports it on stderr.
+//! Threads that never get a ring lose their records. A file of the run reports the loss, also after a kill; a program
+//! that is not killed also reports it on stderr.
 #![cfg(target_os = "linux")]
 
 use support::{APP, Scenario, read_directory, tracemerge};

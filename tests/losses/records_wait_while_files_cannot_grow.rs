@@ -1,4 +1,4 @@
-//! Files cannot grow, as on a full disk; then they can again.
+//! Files cannot grow for a while, as on a full disk; the records wait until the files can grow again.
 #![cfg(unix)]
 
 use support::Scenario;

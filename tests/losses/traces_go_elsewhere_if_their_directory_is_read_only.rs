@@ -1,5 +1,5 @@
-//! Directories may be read but not written. Trace files go to the next place, and one message reports that. If
-//! there is no such place, the program does not suffer.
+//! Directories may be read but not written. Trace files go to the next directory that can be written, and one message
+//! reports that. If there is no such directory, the program does not suffer.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::{PermissionsExt, chown};

@@ -1,5 +1,5 @@
-//! If trace files cannot be made in their directory, they go to the current directory, and one message reports
-//! that.
+//! If trace files cannot be made in the directory that is set for them, they go to the current directory, and one
+//! message reports that.
 
 use support::{Scenario, names, parse, refused};
 

@@ -1,6 +1,6 @@
-//! A sandbox (seccomp) may refuse the calls by which the flusher separates its descriptors from the program's, or
-//! kill a process that makes them. The tracer finds that out beforehand, reports it once, and traces the program
-//! all the same.
+//! A sandbox (seccomp) may refuse the system calls by which the flusher separates its descriptors from the program's,
+//! or kill a process that makes these calls. The tracer finds that out beforehand, reports it once, and traces the
+//! program nevertheless.
 #![cfg(target_os = "linux")]
 
 use support::Scenario;

@@ -1,4 +1,4 @@
-//! A program that has the tracer and loads a plugin that has a copy of its own.
+//! A program that has linked the tracer and loads a plugin that has a copy of its own.
 
 use std::ffi::CString;
 

@@ -1,4 +1,4 @@
-//! Ends by signals, with `Tracer::catch_signals`, in functions whose names are known.
+//! Ends of a program by signals, with `Tracer::catch_signals`, in functions whose names are known.
 
 use std::fmt;
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! Functions for programs of every scenario: talk with the test, and end at once.
+//! Functions for the programs of every scenario: they communicate with the test, and end the program at once.
 
 use std::io::{BufRead, Write};
 

@@ -1,5 +1,5 @@
-//! A run to be kept: when it is killed, it leaves in memory and in files everything that a format can express.
-//! `tests/kept/README.md` describes how the kept runs were made with it.
+//! A run whose files are to be kept: when it is killed, it leaves in memory and in files everything that a format can
+//! express. `tests/kept/README.md` describes how the kept runs were made by it.
 
 use crate::host::die;
 use std::fmt;

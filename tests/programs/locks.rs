@@ -1,5 +1,5 @@
-//! Programs whose threads wait for locks of `tracer::sync`, and print the places on stdout. Each program exists for
-//! the locks with the interface of `std` and for those with that of `parking_lot`.
+//! Programs whose threads wait for locks of `tracer::sync`, and which print the places of the waits on stdout. Each
+//! program exists for the locks with the interface of `std` and for those with that of `parking_lot`.
 
 use std::future::Future;
 use std::pin::{Pin, pin};

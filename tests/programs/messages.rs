@@ -1,4 +1,4 @@
-//! Texts that can stand in a message, and events that can happen while one is made.
+//! The texts that can stand in a message, and the events that can happen while a message is made.
 
 use std::fmt;
 use std::thread;

@@ -1,5 +1,4 @@
-//! A plugin that has linked the tracer itself. If a program loads it that has the tracer, too, there are two
-//! copies.
+//! A plugin that has linked the tracer itself. If a program that has the tracer, too, loads it, there are two copies.
 #![allow(unsafe_code, reason = "a function that is found by its name")]
 
 #[path = "common_records.rs"]

@@ -1,4 +1,4 @@
-//! A flight recorder, bounded files, files that are deleted, and a clock that goes back.
+//! Programs with a flight recorder, with bounded files, with files that are deleted, and with a clock that goes back.
 
 use crate::host::die;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Signals: handlers that trace, wherever they interrupt, and signals that are waited for.
+//! Signals: handlers that trace, wherever they interrupt the program, and signals for which the program waits.
 
 use crate::host::{hear, say};
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Threads with little stack, and signal handlers on small stacks of their own, which make the first records of
-//! their threads.
+//! Threads with small stacks, and signal handlers on small stacks of their own, which make the first records of their
+//! threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::scenarios::Scenario;

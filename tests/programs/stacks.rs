@@ -1,4 +1,5 @@
-//! Call stacks: with messages, from known functions, and through libraries that come and go.
+//! Call stacks: recorded with messages, from functions whose names are known, and through libraries that are loaded and
+//! unloaded.
 
 #[cfg(unix)]
 use std::ffi::{CString, c_void};

@@ -1,4 +1,4 @@
-//! Many threads: handing over, coming and going, all at once.
+//! Many threads: some hand work over to each other, some start and end one after the other, and some start all at once.
 
 use crate::host::{hear, say};
 use std::sync::{Barrier, Mutex};

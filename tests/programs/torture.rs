@@ -1,5 +1,5 @@
-//! The program that is tortured: it follows the plan of its seed, and counts its records in memory that survives a
-//! kill. The test's side is `tests/support/torture`.
+//! The program that is tortured: it follows the plan that is made from its seed, and counts its records in memory that
+//! survives a kill. The test's side is `tests/support/torture`.
 
 use std::cell::Cell;
 use std::ffi::CString;

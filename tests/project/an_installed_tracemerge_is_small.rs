@@ -1,5 +1,5 @@
-//! `cargo install --path tracemerge`, as in the README, installs a command that works and is not large, and the
-//! library for programs that know nothing of tracing.
+//! `cargo install --path tracemerge`, as in the README, installs a command that works and is not large, and the library
+//! for programs that have not linked the tracer.
 #![cfg(target_os = "linux")]
 
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]

@@ -1,4 +1,4 @@
-//! The map of `tracemerge` in ARCHITECTURE.md lists its folders, and each folder uses only those above it there.
+//! The map of `tracemerge` in ARCHITECTURE.md lists its folders, and each folder uses only the folders above it there.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 

@@ -1,4 +1,4 @@
-//! The map of the library in ARCHITECTURE.md lists its folders, and each folder uses only those above it there.
+//! The map of the library in ARCHITECTURE.md lists its folders, and each folder uses only the folders above it there.
 
 use super::walls::{Walls, assert_environment_is_read_only_in, named, source_of};
 

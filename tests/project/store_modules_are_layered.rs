@@ -1,4 +1,4 @@
-//! The map of the store in ARCHITECTURE.md lists its modules, and each module uses only those above it there.
+//! The map of the store in ARCHITECTURE.md lists its modules, and each module uses only the modules above it there.
 
 use super::walls::{Walls, assert_environment_is_read_only_in, source_of};
 

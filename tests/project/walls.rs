@@ -1,5 +1,5 @@
-//! The parts of a crate stand in an order that a table of ARCHITECTURE.md gives: each part uses only those above
-//! it.
+//! The check that each part (a folder or a module) of a crate uses only the parts above it in a table of
+//! ARCHITECTURE.md.
 //!
 //! Each crate that has such a table has a test that checks it with this module.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]

@@ -1,5 +1,5 @@
-//! Functions that were recorded by address have the names and places of `addr2line`, in merged files as in the
-//! tree. The tree also names the line that each call was made from. Times are those of the program.
+//! Functions that were recorded by address are shown with the names and places that `addr2line` finds, in merged files
+//! as in the tree. The tree also names the line from which each call was made. The times are those of the program.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! `tracemerge clean` deletes the files of processes that have ended, and the merged one, and leaves those of a
-//! process that still traces.
+//! `tracemerge clean` deletes the trace files of processes that have ended, and the merged file, and leaves the trace
+//! files of a process that still traces.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

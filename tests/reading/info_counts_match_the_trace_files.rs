@@ -1,5 +1,5 @@
-//! The numbers of `tracemerge info` equal those of the files, counted in another way, and those of the program
-//! itself.
+//! The numbers of `tracemerge info` equal the counts of the files' contents, made in another way, and the counts of the
+//! program itself.
 
 use serde_json::Value;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! A program is merged at full speed: the merge has everything that each of its threads had traced before the merge
-//! began, without a gap; for flight recorders, the newest part of that. The merge does not affect the program.
+//! began, without a gap; of a flight recorder, it has the newest part of that. The merge does not affect the program.
 
 use std::ffi::OsStr;
 use support::APP;

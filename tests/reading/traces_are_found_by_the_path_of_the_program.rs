@@ -1,5 +1,5 @@
 //! Traces stand beside the program under a name that `tracemerge` finds by the program's path, even if its file is
-//! gone, or if its name leaves no room for the parts that are added to it.
+//! gone, or if its name is so long that nothing can be appended to it.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;

@@ -1,5 +1,5 @@
-//! A run that writes its files elsewhere records that beside its executable. Its trace is found by the executable's
-//! path, now and later, and no older run is shown in its place.
+//! A run that writes its files to another directory records that directory beside its executable. Its trace is found by
+//! the executable's path, now and later, and no older run is shown in its place.
 #![cfg(target_os = "linux")]
 
 use std::fs;

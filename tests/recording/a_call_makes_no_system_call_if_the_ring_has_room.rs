@@ -1,4 +1,4 @@
-//! The hot path: a thread that any system call would kill traces 2,000 messages.
+//! The hot path makes no system call: a thread that any system call would kill traces 2,000 messages.
 #![cfg(target_os = "linux")]
 
 use support::Scenario;

@@ -1,5 +1,5 @@
-//! A call stack stands after the message that it belongs to, in files and in merges. It has the names of the
-//! calling functions, also of those in libraries that come and go: their names at that time, or none.
+//! A call stack stands after the message to which it belongs, in files and in merges. It has the names of the calling
+//! functions. A function in a library that is loaded and unloaded has the name that was right at that time, or none.
 #![cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::path::Path;

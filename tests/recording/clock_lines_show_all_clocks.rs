@@ -1,5 +1,5 @@
-//! `# clock` lines record the readings of all clocks of the system when the run began and when a thread's file
-//! ended. `# end` lines record when the process was last seen alive. A killed process has both, too.
+//! `# clock` lines record the readings of all clocks of the system when the run began and when a thread's file ended.
+//! `# end` lines record when the process was last seen alive. The files of a killed process have both lines, too.
 #![cfg(target_os = "linux")]
 
 use support::{Scenario, ThreadTrace, Traced};

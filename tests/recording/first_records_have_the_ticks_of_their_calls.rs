@@ -1,5 +1,5 @@
-//! The first record of a process and of a thread has the ticks of its call, however long the tracer takes to start
-//! or to get a ring.
+//! The first record of a process, and the first of a thread, have the ticks of their calls, however long the tracer
+//! takes to start or to get a ring.
 
 use support::{Scenario, ThreadTrace, Traced};
 use trace_format::meta::Meta;

@@ -1,4 +1,4 @@
-//! The order is true: a record of something that happened after something else never has smaller ticks.
+//! The order of records is true: if one event happens after another, its record never has smaller ticks.
 
 use support::{APP, Scenario, tracemerge};
 use trace_format::line::{Kind, Line};

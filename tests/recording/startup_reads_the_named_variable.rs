@@ -1,4 +1,4 @@
-//! `startup("MYAPP_TRACE")`: only the variable that the call names switches tracing.
+//! `startup("MYAPP_TRACE")`: only the variable that the call names switches tracing on or off.
 
 use support::Scenario;
 

@@ -1,5 +1,5 @@
-//! `tracemerge on PID` and `tracemerge off PID`: a process that starts paused records nothing until it is switched
-//! on. Its trace lacks the records of the time when it is switched off, and no others.
+//! `tracemerge on PID` and `tracemerge off PID`: a process that starts paused records nothing until it is switched on.
+//! Its trace lacks only the records of the periods in which it is switched off.
 
 use std::path::Path;
 use std::process::Output;

@@ -1,4 +1,4 @@
-//! `kill -9` at any instant: after recovery every committed record is in the trace once, whole, in order.
+//! `kill -9` at any instant: after recovery, every committed record is in the trace exactly once, whole and in order.
 
 use std::path::Path;
 use std::time::Duration;

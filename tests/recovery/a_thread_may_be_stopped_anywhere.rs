@@ -1,5 +1,5 @@
-//! A thread is stopped at any instruction, inside of a record, or with its whole process: the others go on,
-//! and nothing is torn, doubled or lost.
+//! A thread is stopped at any instruction, inside of a record, or with its whole process: the other threads continue,
+//! and no record is torn, doubled or lost.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![allow(unsafe_code, reason = "ptrace")]
 

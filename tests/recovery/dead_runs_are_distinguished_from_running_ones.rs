@@ -1,5 +1,5 @@
-//! A run is dead if its lock is free, whatever its process id: a run may live although no process has that id here,
-//! and may be dead although one has.
+//! A run is dead if its lock is free, whatever its process id is: a run may live although no process has that id on
+//! this system, and it may be dead although a process has that id.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsStr;

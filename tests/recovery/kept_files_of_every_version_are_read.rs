@@ -1,4 +1,4 @@
-//! A kept file of each released version of the text format must be read as before.
+//! A kept file of each released version of the text format is read as that version read it.
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 

@@ -1,8 +1,9 @@
 //! The torture: random settings × random faults × random kills, and one equation: made = in files + reported lost.
 //!
-//! `TORTURE_TRIALS=10000 cargo test --release --test recovery made_records_are_in -- --nocapture` runs so many trials, of
-//! seeds from 1 on; `TORTURE_SEED=4711` runs the trial of that seed, or all from that on, and prints the plan of a
-//! single trial; `TORTURE_JOBS` trials run at a time. The expectations are in `tests/support/torture/oracle.rs`.
+//! `TORTURE_TRIALS=10000 cargo test --release --test recovery made_records_are_in -- --nocapture` runs this number of
+//! trials, with seeds from 1 on; `TORTURE_SEED=4711` runs the trial of that seed or, with `TORTURE_TRIALS`, the trials
+//! from that seed on, and prints the plan of a single trial; `TORTURE_JOBS` trials run at a time. The expectations are
+//! in `tests/support/torture/oracle.rs`.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The stress program: killed, recovered and compared with its own counters.
+//! Runs of the stress program that are killed, recovered and compared with the program's own counters.
 
 use crate::{APP, Scenario, ThreadTrace, memory, names, read_directory, runs};
 use std::ffi::OsString;

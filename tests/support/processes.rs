@@ -1,4 +1,5 @@
-//! Processes that a test talks to, stops and kills, and merges that run in a process of their own.
+//! Processes with which a test communicates, and which it stops and kills; and merges that run in a process of their
+//! own.
 #![allow(unsafe_code, reason = "signals, and waiting for what std does not wait for")]
 
 use crate::Scenario;

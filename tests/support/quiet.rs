@@ -1,5 +1,5 @@
-//! Turns of the tests that need the machine more than others do. The tests of several crates include this file
-//! through symbolic links, so that it is in each published package.
+//! The turns of the tests that need more of the machine than other tests do. The tests of several
+//! crates include this file through symbolic links, so that it is in each published package.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

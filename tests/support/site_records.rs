@@ -1,4 +1,4 @@
-//! The records of raw files, with their sites.
+//! A reader of the records of raw files with their sites.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Stdout for programs of tests that print much at once.
+//! Standard output for programs of tests that print much at once.
 
 use std::io::{self, Write};
 

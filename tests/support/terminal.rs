@@ -1,4 +1,4 @@
-//! A command that writes to a terminal.
+//! The run of a command that writes to a terminal.
 #![allow(unsafe_code, reason = "a pseudo-terminal")]
 
 use std::fs::File;

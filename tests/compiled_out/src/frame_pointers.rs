@@ -1,5 +1,5 @@
-//! Records its stack at several depths of a recursion on two threads, and prints the addresses that the system's
-//! unwinder finds there: a line for each record, in the order of a thread's records.
+//! Records its stack at several depths of a recursion on two threads. For each record, prints a line with the addresses
+//! that the system's unwinder finds there, in the order of a thread's records.
 
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;

@@ -1,5 +1,5 @@
-//! Calls the macros in the ways that programs do. With the feature `compile-out`, the machine code contains nothing
-//! of the calls.
+//! Calls the tracer's macros in the ways that programs do. If it is built with the feature `compile-out`, its machine
+//! code contains nothing of the calls.
 
 use std::future::Future as _;
 use std::hint::black_box;

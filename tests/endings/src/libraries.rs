@@ -1,9 +1,9 @@
 //! A traced program that loads and unloads a library with a tracer of its own, on Windows.
 //!
 //! `libraries <library> <rounds> <threads> <end>`: each round loads the library, which traces ten records on this
-//! thread and on so many others, and unloads it. In the last round the library stays, and traces ten more right
-//! before the end, which is `return` or `exit`. The program sleeps before that: Wine 8 sometimes fails in a process
-//! that ends while a thread that is ended with it opens files.
+//! thread and on each of `<threads>` other threads, and unloads it. In the last round the library stays loaded, and
+//! traces ten more records right before the end, which is `return` or `exit`. The program sleeps before that: Wine 8
+//! sometimes fails in a process that ends while a thread that is ended with it opens files.
 #![cfg_attr(windows, allow(unsafe_code, reason = "loads a library"))]
 
 #[cfg(windows)]

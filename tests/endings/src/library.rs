@@ -1,5 +1,5 @@
-//! A library that has linked the tracer itself. If a program loads it that has the tracer, too, there are two
-//! copies, and two runs. It traces on request, on Windows also while the system loads it.
+//! A library that has linked the tracer itself. If a program that has the tracer, too, loads it, there are two copies,
+//! and two runs. The library traces on request, and on Windows also while the system loads it.
 #![allow(unsafe_code, reason = "functions that are found by their names")]
 
 use std::cell::Cell;

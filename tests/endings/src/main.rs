@@ -1,10 +1,10 @@
-//! A traced program that ends in the given way, on every system, and afterwards checks whether the merged trace has
+//! A traced program that ends in the given way, on every system. Called again, it checks whether the merged trace has
 //! all that it has traced.
 //!
-//! `endings <way> <counts> [<milliseconds>]` ends in that way, or another process of the program kills it
-//! (`kill-`). Each of its voices counts its records in the file `<counts>`, which is new and mapped, so that it
-//! outlives the process however that ends. `endings verify <counts> <merged>` reads the merged trace and compares:
-//! each record once, in order, and none missing.
+//! `endings <way> <counts> [<milliseconds>]` ends in that way, or another process of the program kills it (`kill-`).
+//! Each of its voices counts its records in the file `<counts>`, which is new and mapped, so that the counts outlive
+//! the process however it ends. `endings verify <counts> <merged>` reads the merged trace and compares: each record
+//! once, in order, and none missing.
 #![allow(unsafe_code, reason = "maps a file, and ends the process by functions of C")]
 #![allow(clippy::print_stdout, reason = "says what it has found")]
 

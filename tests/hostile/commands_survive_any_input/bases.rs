@@ -1,5 +1,5 @@
-//! The parts of the inputs: traces and rings that programs have really left, runs of an earlier layout, and logs of
-//! others.
+//! The files from which inputs are made: traces and rings that programs have really left, runs of an earlier layout,
+//! and logs of other programs.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,5 +1,5 @@
-//! Compares a command with an older one on the same input: their exit statuses, their output and the files that
-//! they write.
+//! The comparison of a command with an older version on the same input: their exit statuses, their output and the files
+//! that they write.
 
 use super::trial::Ran;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! The command lines. The command itself lists its arguments, so that a new subcommand, option or format is tried
-//! without a change here.
+//! The command lines that are tried. The command itself lists its arguments, so that a new subcommand, option or format
+//! is tried without a change here.
 
 use super::bases::{LOGS, RUNS, TRACES};
 use std::collections::BTreeMap;

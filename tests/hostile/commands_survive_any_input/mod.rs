@@ -2,10 +2,10 @@
 //! format ends in time, within its memory, with a status that it promises, writes valid output, and harms nothing
 //! else.
 //!
-//! `FUZZ_INPUTS=10000 cargo test --test hostile survive -- --nocapture` tries so many inputs, of seeds from 1 on;
-//! `FUZZ_SEED=4711` tries the input of that seed, or all from that on; `FUZZ_JOBS` inputs are tried at a time. The
-//! programs whose traces are changed run anew each time, so a seed means the same changes, but not the same bytes:
-//! an input that does harm is kept, and its path is printed.
+//! `FUZZ_INPUTS=10000 cargo test --test hostile survive -- --nocapture` tries this number of inputs, with seeds from 1
+//! on; `FUZZ_SEED=4711` tries the input of that seed or, with `FUZZ_INPUTS`, the inputs from that seed on; `FUZZ_JOBS`
+//! inputs are tried at a time. The programs whose traces are changed run anew each time, so a seed means the same
+//! changes, but not the same bytes: an input that does harm is kept, and its path is printed.
 //!
 //! `FUZZ_BEFORE=PATH FUZZ_INPUTS=1000 cargo test --test hostile as_before -- --ignored --nocapture` also runs each
 //! command with the older `tracemerge` at PATH, and shows the differences.

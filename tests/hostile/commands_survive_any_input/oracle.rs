@@ -1,4 +1,4 @@
-//! The conditions that must hold after a command, whatever its input.
+//! The conditions that must hold after a command, whatever its input is.
 
 use super::trial::Ran;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! One command on one input, with limits: 2 GiB of addresses, ten seconds of processor time, and so much output.
+//! The run of one command on one input, with limits: 2 GiB of addresses, ten seconds of processor time, and a limited
+//! number of bytes of output.
 
 use super::bases::{self, File};
 use super::command_line::{follows, placed};

@@ -1,4 +1,4 @@
-//! The counters of the program, in a file that it has mapped, so that they survive a kill.
+//! The counters of the tortured program, in a file that it has mapped, so that they survive a kill.
 //!
 //! ```text
 //! word 0          1 if the test wants all processes to end soon

@@ -1,5 +1,5 @@
-//! One trial: runs the program, causes faults, kills it and recovers it as its plan says, in directories of its
-//! own.
+//! One trial: runs the program, causes faults, kills the program and recovers its run as the plan says, in directories
+//! of its own.
 #![allow(unsafe_code, reason = "kills, a pipe that is polled, mounts of the trial's own")]
 
 use super::counters::{BYTES, Counters, EXECUTED, PROCESSES};

@@ -1,5 +1,5 @@
-//! A FIFO, a device, a directory or a link to nowhere may be in place of a trace. No command opens it, waits for it
-//! or deletes it; each command names it and does as much as possible with the rest.
+//! A FIFO, a device, a directory or a link to nowhere may be in place of a trace. No command opens it, waits for it or
+//! deletes it; each command names it and does as much as possible with the other files.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 

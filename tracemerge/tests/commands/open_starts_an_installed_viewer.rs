@@ -1,4 +1,5 @@
-//! `open` writes the output of a merge, and starts the viewer with it: one that is installed, or that the user names.
+//! `open` writes the output of a merge and starts a viewer with it: a viewer that is installed, or the one that the
+//! user names.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 

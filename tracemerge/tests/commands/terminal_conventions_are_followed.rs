@@ -1,4 +1,4 @@
-//! Colours, pager and manual work on a terminal as people are used to, and have no effect elsewhere.
+//! Colours, the pager and manual pages work on a terminal as people are used to, and have no effect elsewhere.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 

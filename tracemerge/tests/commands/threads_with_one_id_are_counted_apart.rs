@@ -1,5 +1,5 @@
-//! The system gives the id of a thread that has ended to a later one. Both are threads of their run, and all commands
-//! count both; further files of one thread are no threads.
+//! The system gives the id of a thread that has ended to a later thread. Both are threads of their run, and all
+//! commands count both; further files of one thread do not count as threads.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! The effects of Windows alone on files and on the end of a process: files that a process has open and does not
-//! share, `NUL`, long paths, statuses of 32 bits.
+//! The behaviour of Windows, unlike that of other systems, with files and at the end of a process: files that a process
+//! has open and does not share, `NUL`, long paths, statuses of 32 bits.
 #![cfg(windows)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 

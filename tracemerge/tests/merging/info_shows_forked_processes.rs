@@ -1,4 +1,5 @@
-//! `tracemerge info` shows which processes are one program and its forks, to people and to programs.
+//! `tracemerge info` shows which processes are a program and its forks, in its text for people and in its output for
+//! programs.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use crate::support::{Place, file, run};

@@ -1,4 +1,4 @@
-//! `--with`: the lines of logs stand at the times that they state, and the command says what it assumed.
+//! `--with`: the lines of logs are placed by the times that they state, and the command says what it has assumed.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use crate::support::{Place, Ran, file, ran, run};

@@ -1,7 +1,7 @@
 //! Memory and output of each command and format grow no faster than its input, for any shape of the input.
 //!
-//! Each shape is made twice, the second time twice as large. The peak is all resident memory of the process,
-//! including the mapped pages of the input: these grow with the input, and count against the limits.
+//! Each shape is made twice, the second time twice as large. The measured memory is the peak of the process's resident
+//! memory, including the mapped pages of the input: these grow with the input, and count against the limits.
 //!
 //! `cargo test` uses some 12 MB. With 50 MB, for a quarter of an hour:
 //! `cargo test --release -p tracemerge --test merging memory_and_output -- --ignored --nocapture`

@@ -1,4 +1,5 @@
-//! Files that no tracer writes do no harm: a line larger than the available memory, a device, clocks that differ.
+//! Files that no tracer writes do no harm: with a line larger than the available memory, a device, or clocks that
+//! differ.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 

@@ -1,4 +1,5 @@
-//! The output for undamaged files is that of the oracle `LC_ALL=C sort -m -s -k1.1,1.16`, byte for byte.
+//! The merged output of undamaged files equals the output of the oracle `LC_ALL=C sort -m -s -k1.1,1.16`, byte for
+//! byte.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use crate::support::{Place, Seeded, file, header, line, run, sorted};

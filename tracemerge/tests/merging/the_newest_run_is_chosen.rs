@@ -1,4 +1,4 @@
-//! The newest run is merged, the others are counted, and `clean` deletes them all.
+//! The newest run is merged, the older runs are counted, and `clean` deletes all of them.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use crate::support::{Place, file, run};

@@ -1,5 +1,5 @@
-//! A program with generic, inlined, nested and dropping functions. The test `names_agree_with_addr2line` compiles
-//! it in many ways, and finds the names of its functions.
+//! A program with generic, inlined, nested and dropping functions. The test `names_agree_with_addr2line` compiles this
+//! program in many ways, and looks up the names of its functions.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};

@@ -1,4 +1,4 @@
-//! Programs that are compiled for a test, and the answers of the GNU binutils for their addresses.
+//! Programs that are compiled for a test, and the names that the GNU binutils find for their addresses.
 #![allow(dead_code, clippy::unwrap_used, reason = "a failure in a test fails it; not all tests use all")]
 
 use std::collections::BTreeMap;

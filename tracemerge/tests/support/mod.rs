@@ -1,5 +1,5 @@
-//! The support of the tests: a fresh directory per test, trace files to put there, and the command, which runs in
-//! that directory.
+//! The support of the tests: a fresh directory for each test, trace files to put into it, and the command, which runs
+//! in that directory.
 #![allow(
     dead_code,
     unused_imports,

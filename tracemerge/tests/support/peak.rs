@@ -1,4 +1,4 @@
-//! The peak of a process's memory.
+//! The measurement of the peak of a process's memory.
 #![cfg(target_os = "linux")]
 
 use std::fs;

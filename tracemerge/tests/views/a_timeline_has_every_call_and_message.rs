@@ -1,5 +1,5 @@
-//! The packets for Perfetto, read by a small reader of protocol buffers that shares nothing with their
-//! writer: each call is a slice from its entering to its end, each message an instant with its values.
+//! The packets for Perfetto, read by a small reader of protocol buffers that shares nothing with their writer: each
+//! call is a slice from its entering to its end, and each message is an instant with its values.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,4 +1,4 @@
-//! The JSON of Chrome's tracing and folded stacks have every call of a trace with everything in it.
+//! The JSON in the format of Chrome's tracing, and folded stacks, have every call of a trace with everything in it.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::collections::{BTreeMap, BTreeSet};

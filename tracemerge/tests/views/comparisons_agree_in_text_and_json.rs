@@ -1,5 +1,5 @@
-//! The numbers of `tracemerge diff --json` are those of its report for people, and those of the traces that were
-//! made; those of `--csv` are those of `--json`.
+//! The numbers of `tracemerge diff --json` equal those of its report for people and those of the traces that the test
+//! made; the numbers of `--csv` equal those of `--json`.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 

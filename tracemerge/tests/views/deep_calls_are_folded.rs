@@ -1,5 +1,5 @@
-//! Calls inside of many others are shown as one, with their number, in each format that shows nested calls, and the
-//! times still add up.
+//! Calls inside of many other calls are shown as one, with their number, in each format that shows nested calls, and
+//! the times still add up.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::collections::BTreeMap;

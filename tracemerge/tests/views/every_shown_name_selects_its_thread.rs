@@ -1,5 +1,5 @@
-//! Each name of a thread that a command prints selects exactly the records of that thread with `--thread`, also if
-//! threads were renamed, have no name or the same name, or if several processes are shown.
+//! Each name of a thread that a command prints, given to `--thread`, selects exactly the records of that thread, also
+//! if threads were renamed, have no name or the same name, or if several processes are shown.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! lnav, with the format in `extras/lnav`, reads the contents of a merged file with times of the day correctly: each
-//! message and each call in its thread, at its time.
+//! lnav, with the format in `extras/lnav`, correctly reads a merged file with times of day: each message and each call
+//! has its thread and its time.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 

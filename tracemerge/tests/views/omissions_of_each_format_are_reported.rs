@@ -1,5 +1,5 @@
-//! Each format reports on stderr the contents that it has no place for, with their numbers, for each sort of
-//! contents; it reports nothing about contents that it has.
+//! Each format reports on stderr, for each sort of contents for which it has no place, how much it has left out. It
+//! reports nothing about contents that it has.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::process::Stdio;

@@ -1,5 +1,5 @@
-//! A span that one thread enters and another one leaves ends at that time, on the thread that has entered it, and all
-//! views have the same times. They are compared with those of the made records.
+//! A span that one thread enters and another thread leaves ends at the time of leaving, on the thread that has entered
+//! it, and all views have the same times, equal to those of the made records.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::collections::BTreeMap;

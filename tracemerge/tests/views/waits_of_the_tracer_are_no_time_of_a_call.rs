@@ -1,5 +1,5 @@
-//! Durations leave out the time in which the tracer made the thread wait, and each view that shows durations says so in
-//! one line. Timelines of other programs keep real times.
+//! Durations leave out the time for which the tracer made the thread wait, and each view that shows durations says so
+//! in one line. Timelines of other programs keep real times.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use crate::support::{Place, header, meta, ran, run};

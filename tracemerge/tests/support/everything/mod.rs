@@ -1,6 +1,6 @@
-//! A trace with everything in it, and its expected contents, for tests of formats: functions that are cut off, panics
-//! with their messages and call stacks, losses, stalls, damage, several processes, one that was killed and one that a
-//! panic ended, odd names and texts, values of several types, and spans that two threads poll by turns.
+//! A trace with everything in it, and its expected contents, for tests of formats: functions that are never left,
+//! panics with their messages and call stacks, losses, stalls, damage, several processes, of which one was killed and
+//! one was ended by a panic, odd names and texts, values of several types, and spans that two threads poll by turns.
 
 mod threads;
 

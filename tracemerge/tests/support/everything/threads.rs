@@ -1,4 +1,4 @@
-//! The makers of the files, with the contents of each thread of the trace.
+//! The functions that make the files, with the contents of each thread of the trace.
 
 use serde_json::json;
 use trace_format::kinds::SeparateCounts;

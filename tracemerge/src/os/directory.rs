@@ -36,7 +36,7 @@ pub(crate) enum Kind {
     Other(&'static str),
 }
 
-/// An open directory.
+/// An open directory, in which entries are made, examined, renamed and deleted by their names.
 #[derive(Debug)]
 pub(crate) struct Directory {
     /// The path with which the directory was opened. Messages show it, and systems that open files only by their paths
@@ -53,7 +53,7 @@ impl Directory {
         self.path.join(name)
     }
 
-    /// Returns what is known of the entry `name`; `None` if no entry has that name.
+    /// Returns the kind, the owner, the identity and the time of the entry `name`; `None` if no entry has that name.
     ///
     /// # Errors
     /// The directory cannot be searched.

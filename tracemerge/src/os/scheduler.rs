@@ -152,7 +152,7 @@ impl Rings {
         }
     }
 
-    /// Takes all records out of the rings and appends the changes of threads' states in them to `states`, processor by
+    /// Removes all records from the rings, and appends the changes of threads' states in them to `states`, processor by
     /// processor.
     pub(crate) fn take(&mut self, states: &mut Vec<ThreadState>) {
         for ring in &mut self.0 {
@@ -163,7 +163,7 @@ impl Rings {
 }
 
 impl Ring {
-    /// Takes the bytes that the kernel has written into the ring since the last call.
+    /// Removes from the ring, and returns, the bytes that the kernel has written into it since the last call.
     fn take(&mut self) -> Vec<u8> {
         let page = page_bytes();
         let size = self.map.len() - page;
@@ -355,7 +355,7 @@ mod tests {
         text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
     }
 
-    /// Lets this thread, and the programs that it starts, run on one processor alone.
+    /// Makes this thread, and the programs that it starts, run on a single processor.
     fn stay_on_one_processor() {
         // SAFETY: the set of the processors is one of numbers, and the calls read and write this set alone.
         unsafe {

@@ -45,7 +45,7 @@ mod unix {
         Running(u32),
         /// The application ended at this time, and signals that were sent to both processes may still come.
         Ended(Instant),
-        /// No application runs; a signal ends this process as usual.
+        /// No application runs, so a signal ends this process.
         Absent,
     }
 
@@ -64,7 +64,7 @@ mod unix {
     }
 
     impl Signals {
-        /// Handles the signals of the user in this process from now on. If that fails, they keep their usual effect.
+        /// Handles the signals of the user in this process from now on. If that fails, they keep their default effect.
         pub(crate) fn take() -> Signals {
             let application = Arc::new(Mutex::new(Application::Absent));
             let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
@@ -208,7 +208,7 @@ mod elsewhere {
     pub(crate) struct Signals;
 
     impl Signals {
-        /// Handles interrupts in this process from now on. If that fails, they keep their usual effect.
+        /// Handles interrupts in this process from now on. If that fails, they keep their default effect.
         pub(crate) fn take() -> Signals {
             handle_interrupts(decide);
             Signals

@@ -217,11 +217,11 @@ mod imp {
         answer == 0 && action.sa_sigaction == libc::SIG_IGN
     }
 
-    /// Makes `signal` set `word` to true. A signal that comes while `word` is true has its usual effect. One action
-    /// does both, so at every moment a signal has one of the two effects.
+    /// Makes `signal` set `word` to true or, if `word` is true already, have its default effect. One action does both,
+    /// so at every moment a signal has one of the two effects.
     ///
     /// # Errors
-    /// The signal cannot be taken; it keeps its usual effect.
+    /// The signal cannot be handled; it keeps its effect.
     pub(crate) fn set_on_signal(signal: i32, word: Arc<AtomicBool>) -> io::Result<()> {
         let action = move || {
             if word.swap(true, Ordering::SeqCst) {
@@ -398,7 +398,8 @@ mod imp {
         }
     }
 
-    /// Tries to take a shared lock, which does not block the same check by other processes, and releases it.
+    /// Returns whether another process holds a lock on the byte. To find out, tries to take a shared lock, which does
+    /// not block such checks by other processes, and releases it.
     pub(super) fn is_locked(file: &File, byte: u32) -> bool {
         let handle = file.as_raw_handle();
         let offset = OVERLAPPED_0_0 { Offset: byte, OffsetHigh: LOCK_OFFSET };

@@ -18,7 +18,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// processor.
 const PAUSES: u32 = 20;
 
-/// What is known of one thread after some readings.
+/// The first and the last reading of the kernel's sums for one thread.
 #[derive(Debug)]
 struct Seen {
     name: Vec<u8>,

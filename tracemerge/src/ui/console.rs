@@ -39,8 +39,8 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Returns the form of the escapes in this content if it is written to a `terminal`, or else to another output;
-    /// `None` if nothing is escaped there.
+    /// Returns the form of the escapes in this content if it is written to a terminal (`terminal`) or to another
+    /// output; `None` if nothing is escaped there.
     #[must_use]
     pub(crate) fn notation(self, terminal: bool) -> Option<Notation> {
         match self {

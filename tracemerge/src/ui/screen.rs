@@ -75,7 +75,7 @@ impl Drop for Screen {
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Takes the terminal as a screen: keys and the mouse go to this process, and the earlier text is hidden.
     ///
     /// # Errors
     /// It is not a terminal, or does not accept the settings.

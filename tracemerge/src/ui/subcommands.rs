@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use similar::get_close_matches;
 
-/// The names of the subcommands, in the definition of the command line.
+/// The names of the subcommands, as the definition of the command line has them.
 static NAMES: OnceLock<Vec<String>> = OnceLock::new();
 
 /// The least similarity of two words for one to count as the other with a misspelling: 1 if they are equal, 0 if they

@@ -8,7 +8,8 @@ use trace_format::meta::Meta;
 /// The greatest number of damaged bytes that a `# damaged` line shows.
 pub(crate) const SHOWN: usize = 256;
 
-/// Appends to `out` a `# damaged` line with this key, for `bytes` that begin at `offset` of the file at `path`.
+/// Appends a `# damaged` line with the key `key` to `out`, for the damaged `bytes`, which begin at `offset` of the file
+/// at `path`.
 pub(crate) fn write_damaged(key: Key, path: &Path, offset: usize, bytes: &[u8], out: &mut Vec<u8>) {
     let damaged = Meta::Damaged {
         file: path.as_os_str().as_encoded_bytes().to_vec(),

@@ -153,8 +153,8 @@ fn index_line_by_line(
     (plain.lines > 0 && numbering.has_room(span)).then_some(plain)
 }
 
-/// Merges two sorted lists of words, and adds the line of each word to `out`. `texts` has the texts of the lines by
-/// rank; the lines have `bytes` bytes together.
+/// Merges two sorted lists of words, each of which stands for a line (see [`Numbering`]), and appends these lines to
+/// `out`. `texts[rank]` is the text with this rank, and `bytes` is the total length of the lines.
 pub(crate) fn gather(
     words: (&[u64], &[u64]),
     texts: &[IndexedText<'_>; MAX_TEXTS],
@@ -262,15 +262,15 @@ mod x86_64 {
             && is_x86_feature_detected!("bmi2")
     }
 
-    /// Two properties of each byte of a block, the first byte in the lowest bit.
+    /// Two properties of the bytes of a block: a bit for each byte, the lowest for the first byte.
     struct Marks {
-        /// The byte is a line feed.
+        /// The bits of the bytes that are line feeds.
         feeds: u64,
-        /// The byte is neither a line feed nor visible ASCII nor a space.
+        /// The bits of the bytes that are neither line feeds nor visible ASCII nor spaces.
         unusual: u64,
     }
 
-    /// Does the work of [`super::index`].
+    /// Makes the index of `text`, see [`super::index`], 64 bytes at a time.
     pub(super) fn index(
         text: &[u8],
         place: (usize, Numbering),
@@ -294,6 +294,8 @@ mod x86_64 {
         index_by(text, place, starts, words, marks_sse2)
     }
 
+    /// Does the work of [`index`] after its first checks, with the instructions of AVX2.
+    ///
     /// # Safety
     /// See [`has_avx2`].
     #[target_feature(enable = "avx2,bmi1,bmi2")]
@@ -318,6 +320,8 @@ mod x86_64 {
         heads(text, &starts[..=lines], place, words)
     }
 
+    /// Does the work of [`super::gather_into`], with the instructions of AVX2.
+    ///
     /// # Safety
     /// See [`has_avx2`].
     #[target_feature(enable = "avx2,bmi1,bmi2")]
@@ -422,7 +426,7 @@ mod x86_64 {
         is_plain: bool,
     }
 
-    /// Reads the head of a line.
+    /// Parses the ticks and the kind at the beginning of a line, and checks whether a plain line can begin so.
     #[inline(always)]
     fn head(head: &[u8; HEAD]) -> Head {
         // The least and the greatest byte at each place behind the ticks; those of the kind are checked by `KINDS`.

@@ -63,7 +63,7 @@ pub(crate) fn open(mut file: File) -> io::Result<SerializedFileReader<File>> {
     Ok(reader)
 }
 
-/// Does `work` on a file that may be damaged: its reader may panic.
+/// Calls `work`, which reads a file that may be damaged, and turns a panic of the file's reader into an error.
 ///
 /// # Errors
 /// `work` returns an error, or has panicked.

@@ -14,7 +14,7 @@ use trace_format::record::Flags;
 use crate::file::fast_map::FastMap;
 use crate::file::record_text::RecordText;
 
-/// Records in order; each comes from one of many sources.
+/// Records in the order in which they were added; each comes from one of many sources.
 #[derive(Debug)]
 pub(crate) struct Records {
     /// A number that is unique to these records, and that changes when they are cleared.
@@ -219,14 +219,14 @@ impl Records {
         self.entries.len()
     }
 
-    /// Returns the ticks of a record.
+    /// Returns the ticks of the record with the index `at`.
     #[inline]
     #[must_use]
     pub(crate) fn ticks(&self, at: usize) -> u64 {
         self.entries[at].ticks
     }
 
-    /// Returns the number of lines that a record has in its file.
+    /// Returns the number of lines that the record with the index `at` has in its file.
     #[inline]
     #[must_use]
     pub(crate) fn lines(&self, at: usize) -> u64 {
@@ -250,7 +250,7 @@ impl Records {
         matches!(kind, ENTER | LEAVE).then_some((Ticks(ticks), kind == ENTER, what >> KIND_BITS))
     }
 
-    /// Returns the source and the payload of a record, if it is a `#` line.
+    /// Returns the source and the payload of the record with the index `at`, if it is a `#` line.
     #[inline]
     #[must_use]
     pub(crate) fn meta(&self, at: usize) -> Option<(usize, &[u8])> {
@@ -447,7 +447,7 @@ impl Records {
         here
     }
 
-    /// Returns a record; its origin is the number of its source.
+    /// Returns the record with the index `at`; its origin is the number of its source.
     #[inline]
     #[must_use]
     pub(crate) fn get(&self, at: usize) -> RecordText<'_> {

@@ -100,7 +100,8 @@ impl TickClock {
         clock
     }
 
-    /// Makes the clock of `run` alone; `more` are the anchors of some or all of its `# clock` lines.
+    /// Makes the clock of `run` from anchors of this run only; `more` are the anchors of some or all of its `# clock`
+    /// lines.
     #[must_use]
     pub(crate) fn of_run(run: &Run, more: impl IntoIterator<Item = Anchor>) -> TickClock {
         let own = Anchor::of_run(run);

@@ -153,7 +153,8 @@ impl PairStream {
             + self.pending.len()
     }
 
-    /// Passes the pending block on, because its neighbours are known now. The current block becomes the pending one.
+    /// Judges the pending block, because its neighbours are known now, and passes its points to the hulls. The current
+    /// block becomes the pending one.
     fn end_block(&mut self) {
         std::mem::swap(&mut self.current, &mut self.pending);
         // The former pending block is in `current` now.

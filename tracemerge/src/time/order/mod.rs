@@ -81,8 +81,8 @@ pub struct Assumptions {
     /// The assumed share of matched messages that are wrong, are not recognized as wrong, and nevertheless set the
     /// limit, because they are nearest to it.
     pub wrong_share: f64,
-    /// The greatest value, in nanoseconds, that is assumed for the least delay of a link with messages in one direction
-    /// only. It places clocks, but sets no limits.
+    /// The longest time, in nanoseconds, that the fastest message of a link is assumed to have taken, if all its
+    /// messages go in one direction. This only places a clock that would have no limit on that side; it proves nothing.
     pub least_delay: f64,
     /// The least time, in nanoseconds, by which a message is shown to be received after it was sent.
     pub least_apart: f64,

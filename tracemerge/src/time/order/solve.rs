@@ -240,7 +240,8 @@ fn set_origins(epochs: &mut [Epoch], messages: &Messages) -> usize {
     of_first.max_by_key(|epoch| (counts[*epoch], usize::MAX - epoch)).unwrap_or(0)
 }
 
-/// Passes the points of each pair through a filter to its hulls.
+/// Returns a link for each pair. The points of the pair pass through a filter, and those that count become the hulls of
+/// the link.
 fn links(
     pairs: Vec<Pair>,
     messages: &Messages,

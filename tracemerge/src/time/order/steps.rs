@@ -13,8 +13,8 @@ use super::pairs::{Epoch, Messages, Pair};
 
 /// The size of the least jump that is searched, in nanoseconds.
 const LEAST_NS: f64 = 100_000.0;
-/// The least ratio of a jump to the usual difference of two windows: for windows with many messages, and for windows
-/// with fewer than [`MANY`], whose medians stray.
+/// The least ratio of a jump to the median of such differences of two windows: for windows with many messages, and for
+/// windows with fewer than [`MANY`], whose medians stray.
 const LEAST_RATIOS: [f64; 2] = [8.0, 16.0];
 /// The number of messages in a window from which on its median hardly strays.
 const MANY: usize = 32;
@@ -245,7 +245,8 @@ fn look(pair: &Pair, messages: &Messages) -> Option<Seen> {
     Some(seen)
 }
 
-/// Returns the offsets of points, without their usual rate and without the usual difference between the two directions.
+/// Returns the offsets of points, without their median rate and without the median difference between the two
+/// directions.
 fn flattened(points: &[(f64, f64, Direction)], window: usize) -> Vec<f64> {
     let of = |direction| points.iter().filter(move |point| point.2 == direction);
     let differences = |values: &[(f64, f64)]| {

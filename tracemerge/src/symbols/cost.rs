@@ -34,7 +34,7 @@ pub(super) struct Units<'f> {
     counted: HashMap<usize, bool>,
 }
 
-/// Counts the memory for the parts of debug information that are read when it is opened. Returns `None` if not enough
+/// Reserves memory for the parts of debug information that are read when it is opened. Returns `None` if not enough
 /// memory is left.
 pub(super) fn count_opening<'f>(
     dwarf: &mut Dwarf<Slice<'f>>,
@@ -96,7 +96,7 @@ fn headers_of_shared(shared: &Dwarf<Slice<'_>>, files: &Files) -> gimli::Result<
 }
 
 impl<'f> Units<'f> {
-    /// Counts the memory for the units that may have code at an address, each unit once. Returns false if not enough
+    /// Reserves memory for the units that may have code at an address, for each unit once. Returns false if not enough
     /// memory is left.
     pub(super) fn fit(&mut self, address: u64, dwarf: &Dwarf<Slice<'f>>, files: &Files) -> bool {
         let before = self.code.partition_point(|(begin, ..)| *begin <= address);
@@ -112,7 +112,7 @@ impl<'f> Units<'f> {
     }
 }
 
-/// Counts the memory for a table of abbreviations. Returns false if not enough is left.
+/// Reserves memory for a table of abbreviations. Returns false if not enough is left.
 fn abbreviations(dwarf: &Dwarf<Slice<'_>>, at: DebugAbbrevOffset, files: &Files) -> gimli::Result<bool> {
     let mut table = *dwarf.debug_abbrev.reader();
     table.skip(at.0)?;
@@ -138,14 +138,14 @@ fn abbreviations(dwarf: &Dwarf<Slice<'_>>, at: DebugAbbrevOffset, files: &Files)
     Ok(true)
 }
 
-/// Counts the memory for the parts of a unit that are read to look up an address. Returns false if not enough is left.
+/// Reserves memory for the parts of a unit that are read to look up an address. Returns false if not enough is left.
 fn of_unit(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) -> gimli::Result<bool> {
     // If one of them is damaged, the other one may still be read.
     let lines = lines(dwarf, unit, files).unwrap_or(Some(0));
     Ok(lines.is_some() && functions(dwarf, unit, files)?)
 }
 
-/// Counts the memory for a unit's line table. Returns the number of its rows; `None` if not enough memory is left.
+/// Reserves memory for a unit's line table. Returns the number of its rows; `None` if not enough memory is left.
 fn lines(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) -> gimli::Result<Option<u64>> {
     let Some(program) = unit.line_program.clone() else { return Ok(Some(0)) };
     for file in program.header().file_names() {
@@ -202,8 +202,8 @@ fn functions(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) ->
     Ok(true)
 }
 
-/// Counts the memory for all units of debug information in a file that was split off, which has few units. Returns
-/// false if not enough is left.
+/// Reserves memory for all units of debug information in a file that was split off, which has few units. Returns false
+/// if not enough is left.
 pub(super) fn count_split(dwarf: &Dwarf<Slice<'_>>, files: &Files) -> bool {
     let fits = || {
         let mut units = dwarf.units();

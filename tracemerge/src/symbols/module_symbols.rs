@@ -92,7 +92,8 @@ impl<'f> Symbols<'f> {
         answer
     }
 
-    /// Notes for the user that a file has no symbols, or none of some traced functions; once for each file.
+    /// Adds a sentence for the user to the notes if a file has no symbols, or none of some traced functions; once for
+    /// each file.
     fn note_symbols(&mut self, number: usize, module: &Module, source: Source, lookup: Lookup) {
         let which = match source {
             Source::Nothing(Unnamed::NoSymbols) => "its functions",

@@ -12,7 +12,7 @@ use crate::symbols::find_files::{Found, Settings};
 pub(super) struct Pdb<'f>(Infallible, PhantomData<&'f ()>);
 
 impl<'f> Pdb<'f> {
-    /// Returns nothing: no file is searched.
+    /// Returns no debug information and no warning: no file is searched.
     pub(super) fn of(_: &Found<'f>, _: &Settings, _: &'f Files) -> (Option<Pdb<'f>>, Option<String>) {
         (None, None)
     }

@@ -43,7 +43,8 @@ impl ModuleLine {
 #[derive(Clone, Debug)]
 struct ModuleLifetime {
     module: Arc<Module>,
-    /// The two looks between which the module was unloaded; `None` if it was not unloaded.
+    /// The two looks of the tracer at the modules between which this module was unloaded; `None` if it was not
+    /// unloaded.
     gone: Option<Between>,
 }
 
@@ -55,7 +56,7 @@ impl ModuleLifetime {
         (loaded.after < ticks || loaded.after.0 == 0) && self.gone.is_none_or(|gone| ticks < gone.seen)
     }
 
-    /// Returns whether the module was certainly loaded from the first to the second of two looks.
+    /// Returns whether the module was certainly loaded from the first to the second of two looks at the modules.
     fn is_around(&self, time: &Between) -> bool {
         let loaded = self.module.loaded;
         (loaded.seen <= time.after || loaded.after.0 == 0)
@@ -75,7 +76,7 @@ impl ModuleLifetime {
 #[derive(Debug, Default)]
 pub struct Timeline {
     stays: Vec<ModuleLifetime>,
-    /// The pairs of looks between which modules were loaded and unloaded unseen.
+    /// The pairs of looks of the tracer at the modules between which modules were loaded and unloaded unseen.
     missed: Vec<Between>,
     /// The addresses at which the ranges of modules begin or end, in ascending order.
     borders: Vec<u64>,

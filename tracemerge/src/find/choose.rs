@@ -129,8 +129,9 @@ struct Summary {
     last: u64,
 }
 
-/// Chooses among the runs of `traces`, and sorts the chosen files. `recorded` reads the users that a trace's process
-/// became.
+/// Returns the files of the runs that `choice` selects, in the order that breaks ties in the merge. `recorded` returns
+/// the users to which a process changed according to its trace, so that files of several owners are recognized as one
+/// run.
 #[must_use]
 pub(crate) fn choose_runs(
     mut traces: Vec<Trace>,
@@ -192,7 +193,8 @@ pub(crate) fn choose_runs(
 }
 
 /// Returns the traces of the user who is nearest to the caller, if that is the caller or the executable's owner, and
-/// the number of files of each other user.
+/// the number of files of each other user. `recorded` returns the users to which a process changed according to its
+/// trace.
 #[must_use]
 pub(crate) fn of_nearest(
     mut traces: Vec<Trace>,

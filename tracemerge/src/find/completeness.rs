@@ -65,7 +65,7 @@ impl Completeness {
         self.unknown.extend(other.unknown);
     }
 
-    /// Looks for missing `# end` lines among the traces of a dead run.
+    /// Adds a message for each file of a dead run that has no `# end` line.
     fn look_at_ends(&mut self, traces: &[&Trace]) {
         let (mut lost, mut unfinished): (FirstItems<&Path>, FirstItems<&Path>) =
             (FirstItems::default(), FirstItems::default());
@@ -91,7 +91,8 @@ impl Completeness {
         }
     }
 
-    /// Compares the number of files with the number that the run has recorded.
+    /// Compares the files of a run with the number of files that the run has recorded, and adds the missing ones, or
+    /// the reasons why their number is not known.
     fn count_files(&mut self, run: &Run, traces: &[&Trace], counted: Option<(u64, u64)>, alive: bool) {
         let (in_memory, dropped_now) =
             (counted.map(|(made, _)| made), counted.map_or(0, |(_, dropped)| dropped));

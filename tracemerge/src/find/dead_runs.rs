@@ -52,8 +52,9 @@ pub(crate) fn causes(app: &App) -> impl Fn(&Run) -> Cause {
     }
 }
 
-/// Returns the run of the process that this command has run to its end, if that run has left a directory, and the
-/// cause of its end. A process may have had several runs, by `exec` or `shutdown`: its end is that of the last.
+/// Returns the run of the process that this command has run to its end, if that run has left a directory, and the cause
+/// of its end. A process may have had several runs, by `exec` or `shutdown`: the end of the process is the end of its
+/// last run.
 fn ended_run(app: &App, directories: &[PathBuf]) -> Option<(Run, Cause)> {
     let ended = app.ended?;
     let is_of = |run: &Run| run.pid == ended.pid && run.wall >= ended.since;

@@ -68,7 +68,7 @@ impl Doubt {
 pub(crate) type UncertainRuns = BTreeSet<(u32, u32, u32)>;
 
 /// Assigns files of several owners to one owner, if a run has recorded that its process became another user's.
-/// `recorded` reads the users that a file names.
+/// `recorded` returns the users that the process of a file became, according to the file.
 pub(crate) fn join_owners(traces: &mut [Trace], owners: &Owners, recorded: impl Fn(&Trace) -> Vec<u32>) {
     let mut of_runs: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
     for (place, trace) in traces.iter().enumerate() {

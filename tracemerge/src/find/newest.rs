@@ -86,8 +86,8 @@ impl Walk {
         }
     }
 
-    /// Looks at an entry of a directory. Adds it to `below` if it is a directory to search; symbolic links are not
-    /// followed.
+    /// Adds an entry of a directory to `below` if it is a directory to search, and remembers its application if it is
+    /// the newest trace so far. Symbolic links are not followed.
     fn take(&mut self, directory: &Path, entry: &DirEntry, below: &mut Vec<PathBuf>) {
         let (name, Ok(file_type)) = (entry.file_name(), entry.file_type()) else { return };
         let is_hidden = name.as_encoded_bytes().starts_with(b".");

@@ -184,7 +184,7 @@ fn places_of_owner(trace: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// Returns nothing: each user has a private place, which others cannot see.
+/// Returns no directories: each user has a private place, which others cannot see.
 #[cfg(not(unix))]
 fn places_of_owner(_trace: &Path) -> Vec<PathBuf> {
     Vec::new()

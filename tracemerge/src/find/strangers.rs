@@ -29,7 +29,7 @@ pub(crate) const BUDGET: Duration = Duration::from_secs(2);
 /// The part of the budget that this process has used.
 static USED: Mutex<Duration> = Mutex::new(Duration::ZERO);
 
-/// Does `work` with the time at which the budget ends, and subtracts the elapsed time from the budget.
+/// Calls `work` with the time at which the budget ends, and subtracts the elapsed time from the budget.
 pub(crate) fn spend<T>(work: impl FnOnce(Instant) -> T) -> T {
     let begun = Instant::now();
     let result = work(begun + left());

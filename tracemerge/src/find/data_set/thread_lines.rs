@@ -26,7 +26,7 @@ pub(super) struct Row<'a> {
     pub span: Option<i64>,
 }
 
-/// An open call.
+/// An open call of the thread, as far as its rows were read.
 struct OpenCall {
     function: String,
     /// The span in which the call is; `entered` has the same span if the call itself enters it.
@@ -94,12 +94,12 @@ impl ThreadLines {
         self.lines.len() - before
     }
 
-    /// Notes the ticks of a record that becomes no line.
+    /// Stores the ticks of a record that becomes no line: the trace may end with them.
     pub(super) fn leave_out(&mut self, ticks: Ticks) {
         self.last_row = ticks.0;
     }
 
-    /// Notes the record of a call that becomes no line: later calls may be inside of this call.
+    /// Begins or ends a call whose record becomes no line: later calls may be inside of this call.
     pub(super) fn follow(&mut self, ticks: Ticks, kind: &str, row: &Row<'_>) {
         if kind == "enter" {
             self.enter(row);

@@ -110,7 +110,7 @@ pub(crate) struct Aligned {
     pub reference: Option<Run>,
 }
 
-/// Notes that the patterns of `--sync` have no effect, because all traces are of one machine.
+/// Tells the user that the patterns of `--sync` have no effect, because all traces are of one machine.
 pub(crate) fn note_one_machine(sync: &[SyncPatterns], messages: &mut Messages) {
     if !sync.is_empty() {
         messages.note(
@@ -119,9 +119,9 @@ pub(crate) fn note_one_machine(sync: &[SyncPatterns], messages: &mut Messages) {
     }
 }
 
-/// Joins the boots that overlap in time or, if `sync` finds messages between boots, all boots, and converts the ticks
-/// of their lines. `runs` has the runs of the files. Returns the outcome for each boot, in the order that
-/// `boots` had before the call.
+/// Puts the sources of boots that overlap in time into one group and converts their ticks; if `sync` finds messages
+/// between boots, does so with all boots. `runs` has the runs of the files. Returns the outcome for each boot, in the
+/// order that `boots` had before the call.
 ///
 /// # Errors
 /// No space is left for the lines with converted ticks.
@@ -193,7 +193,8 @@ fn references(periods: &[Option<(u64, u64)>]) -> Vec<usize> {
     references
 }
 
-/// Joins all boots, in the ticks of the reference boot that `alignment` names.
+/// Converts the ticks of all boots to those of the reference boot in `alignment`, and puts their sources into one
+/// group, so that `boots` has one element afterwards. Sources whose clock is not known keep their ticks.
 fn join_all(
     boots: &mut Vec<Vec<Source>>,
     runs: &[Vec<Option<Run>>],

@@ -43,23 +43,23 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Notes `bytes` bytes at the offset `at` of a source that are not a line.
+    /// Adds a damaged place: `bytes` bytes at the offset `at` of a source that are not a line.
     pub(crate) fn damaged(&mut self, source: usize, at: usize, bytes: usize) {
         self.files.entry(source).or_default().damaged.push((at, bytes));
     }
 
-    /// Notes that the line at the offset `at` of a source has the ticks `after`, smaller than `before`, the ticks of
+    /// Adds a break: the line at the offset `at` of a source has the ticks `after`, smaller than `before`, the ticks of
     /// the previous line.
     pub(crate) fn broken(&mut self, source: usize, at: usize, before: u64, after: u64) {
         self.files.entry(source).or_default().breaks.push((at, before, after));
     }
 
-    /// Notes that the last line of a source, at the offset `at`, has no line feed.
+    /// Stores that the last line of a source, at the offset `at`, has no line feed.
     pub(crate) fn torn(&mut self, source: usize, at: usize) {
         self.files.entry(source).or_default().torn = Some(at);
     }
 
-    /// Counts the losses and backward steps that the payload of a `#` line reports.
+    /// Adds the losses and backward steps that the payload of a `#` line reports to the counts.
     pub(crate) fn metadata(&mut self, source: usize, payload: &[u8]) {
         if payload.starts_with(b"backward ") {
             self.files.entry(source).or_default().backward += 1;

@@ -54,7 +54,7 @@ pub(crate) struct WaitedTime {
     pub last: u64,
 }
 
-/// The chosen traces, open.
+/// The chosen traces, open for reading.
 #[derive(Debug)]
 pub(crate) struct Inputs {
     /// The sources of each boot.
@@ -151,7 +151,7 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Puts traces of several machines on one scale of ticks, and joins their boots.
+    /// Puts traces of several machines on one scale of ticks, and makes one boot of their sources.
     fn align(&mut self, sync: &[SyncPatterns], messages: &mut Messages) -> Result<(), Error> {
         if self.boots.len() < 2 && sync.is_empty() {
             return Ok(());

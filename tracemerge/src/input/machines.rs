@@ -39,14 +39,14 @@ pub(crate) enum PlacedBy {
     Limits,
     /// By messages that leave one side without a limit, at least in part, so that an assumption fills the gap.
     Assumption,
-    /// By the wall clock alone.
+    /// By the wall clocks of the machines only, not by messages.
     WallClock,
     /// Behind or before all lines of the other machines, because this machine did not trace at the same time.
     Boot,
 }
 
 impl PlacedBy {
-    /// Returns the name of this way in output for other programs.
+    /// Returns the name of this way of ordering lines, in output for other programs.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -11,8 +11,8 @@ use crate::input::foreign::stamp::{SECOND, StampTime};
 /// order. If the first occurrence of an hour that comes twice would be still earlier, the line is in the second
 /// occurrence. Between two lines of that hour there may be up to 45 minutes.
 const LATE: i128 = 15 * 60 * SECOND as i128;
-/// The same duration if the previous line is in the second occurrence of the hour: a line may come late by some
-/// seconds, for example from another thread, and is then in the first occurrence.
+/// The duration in place of [`LATE`] if the previous line is in the second occurrence of the hour: a line may come late
+/// by some seconds, for example from another thread, and is then in the first occurrence.
 const LATE_IN_SECOND: i128 = 5 * SECOND as i128;
 /// The greatest number of offsets that a message to the user names. A zone has few offsets in a year.
 const SHOWN_OFFSETS: usize = 3;

@@ -32,7 +32,7 @@ pub(crate) fn put_part(name: &str, bytes: &[u8], stream: &mut Vec<u8>) {
     stream.extend_from_slice(bytes);
 }
 
-/// Takes the first part off a stream. Returns its file's name and its bytes; `None` if the stream does not have the
+/// Removes the first part from a stream. Returns its file's name and its bytes; `None` if the stream does not have the
 /// whole part.
 fn take_part<'a>(stream: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (name, rest) = stream.split_first_chunk::<2>()?;

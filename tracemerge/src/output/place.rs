@@ -48,12 +48,12 @@ pub(crate) struct Place {
 pub(crate) struct Temporary(Option<Unfinished>);
 
 impl Temporary {
-    /// Makes this no longer delete the file or directory.
+    /// Gives up the responsibility for the file or directory: dropping this does not delete it.
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }
 
-    /// Makes signals no longer delete the file or directory.
+    /// Makes signals leave the file or directory, which they would delete otherwise.
     #[cfg(feature = "parquet")]
     pub(crate) fn release(&self) {
         *unfinished() = None;

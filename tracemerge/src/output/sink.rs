@@ -8,8 +8,8 @@ use crate::file::records::Records;
 
 /// A receiver of merged lines.
 pub(crate) trait Sink {
-    /// Takes whole lines of the source with the index `source`. The last line has its line feed. The lines come after
-    /// all lines that were taken before. Lines with the same key come in one call.
+    /// Receives whole lines of the source with the index `source`. The last line has its line feed. The lines come
+    /// after all lines that were received before. Lines with the same key come in one call.
     ///
     /// # Errors
     /// The sink cannot take the lines.
@@ -22,8 +22,8 @@ pub(crate) trait Sink {
         None
     }
 
-    /// Takes a range of `records`, each of which has the index of its source. They come after all lines and records
-    /// that were taken before. Only the sinks of merges that want [records](crate::file::rendered::RecordNeeds) get
+    /// Receives a range of `records`, each of which has the index of its source. They come after all lines and records
+    /// that were received before. Only the sinks of merges that want [records](crate::file::rendered::RecordNeeds) get
     /// records.
     ///
     /// # Errors

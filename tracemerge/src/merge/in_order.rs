@@ -19,7 +19,7 @@ pub(super) struct PartText<'a> {
     pub source: usize,
     /// The bytes of the lines, and the bytes after them in memory, some of which may be copied needlessly.
     pub bytes: &'a [u8],
-    /// The number of bytes of the lines alone.
+    /// The number of bytes at the beginning of `bytes` that are the lines.
     pub length: usize,
 }
 

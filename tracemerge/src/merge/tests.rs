@@ -22,7 +22,7 @@ use trace_format::meta::Meta;
 
 type Merged = (Vec<u8>, Findings);
 
-/// Does `work` by `threads` threads, and writes the merged lines to `out`.
+/// Runs all jobs of `work` by `threads` threads, and writes the merged lines to `out`.
 fn merge_into<'a, W: MergeWork<'a>>(
     threads: usize,
     work: W,

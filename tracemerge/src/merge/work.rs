@@ -23,7 +23,7 @@ pub(crate) trait MergeWork<'a>: Send {
     /// Returns what the calling thread has to do next.
     fn next(&mut self) -> Turn<Self::Job>;
 
-    /// Does a job, and passes on its lines to `out`. Until the job is noted as [done](Self::done), it can be done again
+    /// Runs a job, and passes its lines to `out`. Until the job is marked as [done](Self::done), it can be run again
     /// with the same effect, as happens if a file was truncated meanwhile; the caller then discards the lines of the
     /// first attempt.
     ///
@@ -36,8 +36,7 @@ pub(crate) trait MergeWork<'a>: Send {
         out: &mut S,
     ) -> Result<(), Stop>;
 
-    /// Notes that a job is done. Returns the parts of sources that are not needed any more once the job's lines are
-    /// written.
+    /// Marks a job as done. Returns the parts of sources that are not needed any more once the job's lines are written.
     fn done(&mut self, job: Self::Job) -> Vec<SlicePart>;
 
     /// Returns the findings of the whole merge, after the last job.
@@ -70,7 +69,7 @@ pub(crate) struct Room {
     pub in_order: InOrderRoom,
 }
 
-/// Does a job that passes on no lines, and returns it.
+/// Runs a job that passes on no lines, and returns the job.
 ///
 /// # Errors
 /// See [`Stop`].

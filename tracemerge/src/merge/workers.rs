@@ -29,7 +29,7 @@ const MIN_PARALLEL_BYTES: usize = 4 << 20;
 const MAX_THREADS: usize = 8;
 /// The number of jobs, beyond one for each thread, whose lines may wait to be written.
 const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
-/// The same number for jobs with records, because such jobs are larger.
+/// The number of jobs with records, beyond one for each thread, that may wait to be written: such jobs are larger.
 const AHEAD_OF_RECORDS: usize = 2;
 
 /// Merges the lines of `ranges` in `period`, by several threads if that is worth it. `make` makes empty batches: it is
@@ -61,8 +61,8 @@ pub(crate) fn merge_by_all<B: Batch>(
     Ok(())
 }
 
-/// Does all `work` by `threads` threads, and returns the findings. The lines of up to `threads + ahead` jobs may be
-/// merged or wait to be written at a time.
+/// Runs all jobs of `work` by `threads` threads, and returns the findings. The lines of up to `threads + ahead` jobs
+/// may be merged or wait to be written at a time.
 ///
 /// # Errors
 /// See [`Stop`].
@@ -127,7 +127,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
         job_queue
     }
 
-    /// Does jobs until no job is left. In between, the thread that has the output `out` writes the lines that are
+    /// Runs jobs until no job is left. In between, the thread that has the output `out` writes the lines that are
     /// ready.
     fn work<W: FnMut(&B) -> io::Result<()>>(&self, mut out: Option<&mut W>) {
         let _alarm = Alarm(self);
@@ -187,7 +187,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
         }
     }
 
-    /// Does a job whose lines come after all lines in the queue, and puts its lines into the queue.
+    /// Runs a job whose lines come after all lines in the queue, and puts its lines into the queue.
     fn merge<'p>(
         &'p self,
         mut job_queue: JobQueueGuard<'p, J, B>,
@@ -216,7 +216,7 @@ impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> SharedState<'a, '_, J,
 }
 
 impl<J, B> JobQueue<J, B> {
-    /// Takes the lines at the front of the queue, if they are merged.
+    /// Removes and returns the lines at the front of the queue, if they are merged.
     fn pop_ready(&mut self) -> Option<MergedJob<B>> {
         self.queue.front()?.as_ref()?;
         self.taken += 1;

@@ -86,8 +86,8 @@ pub(crate) trait RecordHolder: RecordSink + Send {
     /// Drops all records. Keeps the memory unless it is large.
     fn clear(&mut self);
 
-    /// Takes the records of `range`, all of which are wanted. `first` is the index of the origin to which the
-    /// records' source 0 belongs.
+    /// Stores the records of `range`, all of which are wanted. `first` is the index of the origin to which the records'
+    /// source 0 belongs.
     ///
     /// # Errors
     /// Returns an error if the stage accepts no more records.

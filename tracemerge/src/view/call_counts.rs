@@ -44,7 +44,8 @@ fn plain(escaped: &[u8]) -> String {
     String::from_utf8_lossy(&unescape(escaped)).into_owned()
 }
 
-/// The counts of calls.
+/// The counts of the calls of some threads: the numbers and times of calls by function and, if that is wanted, by call
+/// path.
 #[derive(Debug)]
 pub(crate) struct CallCounts {
     counting: Counting,
@@ -155,8 +156,8 @@ impl Counted {
         self.sum.checked_div(self.calls).unwrap_or(0)
     }
 
-    /// Counts a call: its `total` time, its `own` time without the calls inside it, and the part of `own` for which
-    /// its thread was off the processor.
+    /// Adds a call to the counts: its `total` time, its `own` time without the calls inside it, and the part of `own`
+    /// for which its thread was off the processor.
     fn call(&mut self, total: u64, own: u64, off: &OffSum, is_recursive: bool) {
         self.min = if self.calls == 0 { total } else { self.min.min(total) };
         self.calls += 1;
@@ -297,7 +298,7 @@ impl CallCounts {
         ids
     }
 
-    /// Returns the threads.
+    /// Returns the threads whose calls are counted.
     #[must_use]
     pub(crate) fn threads(&self) -> &Threads {
         &self.threads
@@ -491,7 +492,8 @@ impl CallCounts {
         spans.enter((process, span), name, thread, now);
     }
 
-    /// Lets a thread leave a span. Returns the thread that has the span's open call, which ends now.
+    /// Ends a thread's stay in a span, and the span itself if the leave record says so. Returns the thread that has the
+    /// span's open call, which ends now.
     #[cold]
     fn leave_span(&mut self, thread: usize, span: u64, call_info: &CallInfo, now: u64) -> usize {
         let key = (self.threads.threads()[thread].process, span);
@@ -506,7 +508,7 @@ impl CallCounts {
         of
     }
 
-    /// Takes a message that may be about a span.
+    /// Begins or ends a span, or adds to its fields, if a message says so.
     #[cold]
     fn message_of_span(&mut self, ids: ThreadIds, record: &RecordText<'_>) {
         let now = self.threads.time(ids.thread, record.ticks);
@@ -601,7 +603,8 @@ impl CallCounts {
         }
     }
 
-    /// Takes calls into account that outlive the call that is left now.
+    /// Puts the calls that outlive the call that is left now into their new order, and adds their times so far to the
+    /// times of the calls around them.
     #[cold]
     fn overlap(&mut self, thread: usize, left: usize, now: u64) {
         let OpenThread { calls, paths, off_inside } = &mut self.open[thread];
@@ -628,7 +631,8 @@ impl CallCounts {
         self.end_spans();
     }
 
-    /// Counts an ended call, which was already removed from the open calls.
+    /// Adds the times of an ended call, which was already removed from the open calls, to the counts of its function
+    /// and of its path.
     #[inline]
     fn end(&mut self, thread: usize, call: &OpenCall, now: u64) {
         let (total, own) = call.taken(now, self.threads.work(thread));

@@ -203,8 +203,8 @@ pub(crate) struct OpenCalls {
     by_place: Option<FastMap<(CallPlace, Option<u64>), u32>>,
     /// The calls that have ended inside an open folded call.
     folded: Folded,
-    /// The maximum count of open calls up to which a call may outlive the call around it, if this maximum is smaller
-    /// than usual.
+    /// A view's own limit: if more calls than this are open, no call may outlive the call around it. If it is `None` or
+    /// above [`MOST_OVERLAPPING`], that limit holds.
     overlap_up_to: Option<usize>,
     /// The count of losses of records that the thread has reported so far.
     losses: u64,
@@ -240,7 +240,7 @@ impl OpenCalls {
         self.calls.last().map_or(0, |around| around.depth + 1)
     }
 
-    /// Notes that records of the thread were lost: calls that are open now may have no leave record.
+    /// Counts a loss of records of the thread: calls that are open now may have no leave record.
     pub(crate) fn note_loss(&mut self) {
         self.losses += 1;
     }

@@ -35,7 +35,7 @@ pub(crate) enum How {
 }
 
 impl How {
-    /// Returns the argument by which a slice says that its span has ended in this way; `None` for the usual end.
+    /// Returns the argument by which a slice says that its span has ended in this way; `None` for [`How::Ended`].
     pub(crate) fn flag(self) -> Option<&'static str> {
         match self {
             How::Ended => None,
@@ -249,7 +249,8 @@ impl KnownSpans {
         SpanMessage::has_level(text) && memchr::memmem::find(text, b": span=").is_some()
     }
 
-    /// Takes a message of a thread. Returns the span that the message begins or ends; `None` if there is none.
+    /// Begins a span or adds values of its fields, if a message of a thread says so. Returns the span that the message
+    /// begins or ends, which the caller has to end; `None` if there is none.
     pub(crate) fn message(
         &mut self,
         (process, thread): (usize, usize),
@@ -311,8 +312,9 @@ impl KnownSpans {
         span.fields = Some(text.into_boxed_str());
     }
 
-    /// Lets a thread enter a span. If the span is not known, it begins now, in the span in which the thread is, and
-    /// has the name that `name` returns. Returns whether the span begins now, and whether no other thread was in it.
+    /// Begins a thread's stay in a span. If the span is not known, it begins now, in the span in which the thread is,
+    /// and has the name that `name` returns. Returns whether the span begins now, and whether no other thread was in
+    /// it.
     pub(crate) fn enter(
         &mut self,
         key: SpanKey,
@@ -338,7 +340,8 @@ impl KnownSpans {
         (begins, span.entered == 1)
     }
 
-    /// Lets a thread leave a span; `work` has the thread's waits. Returns whether no thread is in the span any more.
+    /// Ends a thread's stay in a span; `work` has the thread's waits. Returns whether no thread is in the span any
+    /// more.
     pub(crate) fn leave(&mut self, key: SpanKey, (thread, work): (usize, &WorkTime), now: u64) -> bool {
         let inside = self.inside.get_mut(thread);
         // Spans may be left in another order than they were entered in.

@@ -23,7 +23,7 @@ pub(crate) struct Latencies {
 }
 
 impl Latencies {
-    /// Adds a distance.
+    /// Adds the distance `ticks`.
     #[inline]
     pub(crate) fn push(&mut self, ticks: u64) {
         let (row, class) = place(ticks);

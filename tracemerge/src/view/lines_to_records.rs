@@ -48,7 +48,7 @@ impl<T: RecordSink> RecordJoiner<T> {
         self.flush()
     }
 
-    /// Returns the next stage.
+    /// Returns the stage to which records are passed on.
     pub(crate) fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }

@@ -26,8 +26,8 @@ struct Before {
 }
 
 impl Neighbours {
-    /// Takes the next record. Returns whether the record before it is of another machine and may have been made
-    /// later.
+    /// Compares the time of the next record with that of the record before it. Returns whether the record before it is
+    /// of another machine and may have been made later.
     pub(crate) fn take(&mut self, origin: &Origin, ticks: Ticks) -> bool {
         // Logs of other programs and files that do not name their run belong to no machine.
         let Some(run) = origin.run.as_ref() else { return false };

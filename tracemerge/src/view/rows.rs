@@ -56,13 +56,13 @@ pub(crate) enum Value {
     Unknown,
     /// A value that JSON leaves out, and that is an empty cell in CSV.
     Absent,
-    /// Yes or no.
+    /// A truth value.
     Flag(bool),
     /// A count, an id or a time.
     Count(u64),
     /// A time that may be before the moment from which it counts.
     Signed(i64),
-    /// Another number.
+    /// A floating-point number.
     Number(f64),
     /// A text.
     Text(String),

@@ -86,12 +86,12 @@ impl<'a, T: RecordSink> Matching<'a, T> {
         Matching { selection, next, text: Vec::new(), sites }
     }
 
-    /// Returns the next stage.
+    /// Returns the stage to which records are passed on.
     pub(crate) fn next(&self) -> &T {
         &self.next
     }
 
-    /// Returns a mutable reference to the next stage.
+    /// Returns a mutable reference to the stage to which records are passed on.
     pub(crate) fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }
@@ -214,7 +214,7 @@ impl<T: RecordSink> Limit<T> {
         matches!(self.amount, Amount::First(wanted) if self.taken >= wanted)
     }
 
-    /// Returns the next stage.
+    /// Returns the stage to which records are passed on.
     pub(crate) fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }

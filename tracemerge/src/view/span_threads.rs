@@ -14,13 +14,13 @@ pub(crate) struct SpanThreads {
 }
 
 impl SpanThreads {
-    /// Lets a thread enter a span.
+    /// Adds one entry of a thread into a span.
     pub(crate) fn enter(&mut self, key: SpanKey, thread: usize) {
         *self.inside.entry(key).or_default().entry(thread).or_default() += 1;
     }
 
-    /// Lets a thread leave a span. Returns the thread on which the span ends: `thread` if it is in the span,
-    /// otherwise the first thread that is in it, or `thread` again if there is none. `has_open` returns whether a
+    /// Removes one entry of a thread into a span. Returns the thread on which the span ends: `thread` if it is in the
+    /// span, otherwise the first thread that is in it, or `thread` again if there is none. `has_open` returns whether a
     /// thread has an open call of the span, because the call may have ended without a leave record.
     pub(crate) fn leave(&mut self, key: SpanKey, thread: usize, has_open: impl Fn(usize) -> bool) -> usize {
         let Some(inside) = self.inside.get_mut(&key) else { return thread };

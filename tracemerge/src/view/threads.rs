@@ -40,7 +40,7 @@ pub(crate) struct ThreadIds {
     pub named: usize,
 }
 
-/// A process.
+/// A traced process, as views show it: its run, its name, its clock and its last sign of life.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     /// The run of the process, if known.
@@ -63,7 +63,7 @@ impl Process {
     }
 }
 
-/// A thread.
+/// A traced thread, as views show it: its process, its id, its label, its clock and its waits for the tracer.
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
     /// The index of the thread's process.
@@ -393,8 +393,9 @@ impl Threads {
         &self.threads[thread].work
     }
 
-    /// Takes a new name, waits and signs of life of the process from a `#` line of a thread. The ticks at which the
-    /// clocks were read, or at which the process was seen last, may be later than the process's last record.
+    /// Gives a thread its new name, or adds its wait for the tracer or a sign of life of its process, if a `#` line of
+    /// the thread says so. The ticks at which the clocks were read, or at which the process was seen last, may be later
+    /// than the process's last record.
     pub(crate) fn take_meta(&mut self, ids: ThreadIds, meta: &Meta) {
         match meta {
             Meta::Clock { ticks, .. } | Meta::End(End { seen: Some(ticks), .. }) => {
@@ -476,7 +477,7 @@ impl Threads {
         Some(format!("these numbers leave out {all} in which the tracer made {how}{inside}"))
     }
 
-    /// Takes the ticks of a record as a sign of life of its process.
+    /// Makes the last sign of life of a process at least as late as `ticks`, the ticks of a record.
     #[inline]
     pub(crate) fn see(&mut self, process: usize, ticks: Ticks) {
         let last = &mut self.processes[process].last;

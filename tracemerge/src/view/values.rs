@@ -87,7 +87,7 @@ pub(crate) struct Field {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields {
     fields: Vec<Field>,
-    /// See [`Fields::bytes_of_numbers`].
+    /// The result of [`Fields::bytes_of_numbers`].
     bytes_of_numbers: Option<usize>,
 }
 

@@ -61,8 +61,8 @@ pub(crate) struct ThreadSelector {
 impl FromStr for ThreadSelector {
     type Err = Infallible;
 
-    /// Takes the text of a user: a thread id, a label, or a pattern for thread names. Only the traces show
-    /// which of these it is.
+    /// Makes a selector of the text of a user: a thread id, a label, or a pattern for thread names. Only the traces
+    /// show which of these it is.
     fn from_str(text: &str) -> Result<ThreadSelector, Infallible> {
         let pattern = Glob::new(text).map(|glob| glob.compile_matcher()).map_err(|error| error.to_string());
         Ok(ThreadSelector { text: text.to_owned(), id: text.parse().ok(), pattern })

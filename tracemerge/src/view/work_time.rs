@@ -183,7 +183,8 @@ mod tests {
     struct Oracle([bool; END], usize);
 
     impl Oracle {
-        /// Stands still; the part before the end of an earlier wait does not count.
+        /// Marks the time from `begin` to `end` as a wait, without the part before the end of an earlier wait. Returns
+        /// the length of the rest.
         fn wait(&mut self, begin: usize, end: usize) -> u64 {
             let from = begin.max(self.1);
             for ns in from..end {

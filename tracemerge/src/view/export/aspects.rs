@@ -50,14 +50,14 @@ pub(crate) struct CallDetailCounts {
 }
 
 impl CallDetailCounts {
-    /// Counts an enter record.
+    /// Counts the details of an entered call: that it belongs to a span, and that its call site is known.
     #[inline]
     pub(crate) fn entered(&mut self, call_info: &CallInfo) {
         self.spans += u64::from(call_info.span.is_some());
         self.call_sites += u64::from(call_info.called.from.is_some());
     }
 
-    /// Counts a leave record.
+    /// Counts the details of a leave record: that it ended a span, and that a panic unwinds the stack.
     #[inline]
     pub(crate) fn left(&mut self, call_info: &CallInfo) {
         self.ends += u64::from(call_info.left.has(Flags::ENDED) || call_info.left.has(Flags::CANCELLED));

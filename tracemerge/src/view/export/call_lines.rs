@@ -78,7 +78,8 @@ impl CallLines {
         self.threads.learn(number, origin, label);
     }
 
-    /// Takes the next record. Returns its depth, and its lines if it is the record of a call or of a call stack.
+    /// Begins or ends a call if the next record says so. Returns the depth of the record, and its lines if it is the
+    /// record of a call or of a call stack.
     pub(crate) fn take(&mut self, origin: &Origin, record: &RecordText<'_>) -> OfCalls {
         let ids = self.threads.ids(record.origin, origin);
         let ThreadIds { thread, named, .. } = ids;
@@ -169,7 +170,8 @@ impl CallLines {
         Some(OfCalls { depth, lines: Some(vec![line]) })
     }
 
-    /// Returns the lines of a call stack, or one line with the caller if the stack is the place of a call.
+    /// Returns the lines of a call stack. If `is_call_site`, the stack only shows from where the function just entered
+    /// was called: returns one line with that caller, or no line if the stack does not contain it.
     fn stack(
         &mut self,
         named: usize,
@@ -202,7 +204,8 @@ pub(crate) struct StackLines {
 
 impl StackLines {
     /// Makes the lines of call stacks. `is_full` says whether all their functions are shown, also those around the
-    /// user's. If it is not set, at most as many functions as usual are shown, unless `depth` is [`Depth::All`].
+    /// user's. If it is not set, at most as many functions as [`Depth::Usual`] allows are shown, unless `depth` is
+    /// [`Depth::All`].
     #[must_use]
     pub(crate) fn new(is_full: bool, depth: Depth) -> StackLines {
         let most = if is_full || depth == Depth::All { usize::MAX } else { Depth::Usual.most() };

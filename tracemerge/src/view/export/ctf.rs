@@ -43,9 +43,9 @@ const NUMBERS: Range<usize> = 16..56;
 /// A class of events.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Class {
-    /// Messages of a site with known values.
+    /// The messages of the site with this index whose values are known: each value is a field.
     Values(usize),
-    /// Messages of a site whose values are unknown.
+    /// The messages of the site with this index whose values are not known: the text is the only field.
     Text(usize),
     /// Messages without a known site.
     Message,

@@ -536,7 +536,8 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Takes a leave record of a thread that leaves a span which the thread `of` has entered.
+    /// Ends a thread's stay in a span, which the thread `of` has entered, and passes the changes of the span to the
+    /// format.
     fn leave_span(&mut self, call_info: &CallInfo, of: usize, at: EventPosition, out: &mut Vec<u8>) {
         let EventPosition { ids: ThreadIds { thread, process, .. }, time, .. } = at;
         let Some((span, spans)) = call_info.span.zip(self.inventory.spans.as_mut()) else { return };

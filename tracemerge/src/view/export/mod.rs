@@ -100,8 +100,8 @@ pub(crate) trait Export: Send + Sync {
     /// Makes all later records name the process of their thread, because there are several processes.
     fn show_processes(&mut self) {}
 
-    /// Takes the label of the thread of the origin with the index `_number`: the thread is new, or its name has
-    /// become known.
+    /// Sets the label of the thread of the origin with the index `_number`: the thread is new, or its name has become
+    /// known.
     fn learn_thread(&mut self, _number: usize, _origin: &Origin, _label: String) {}
 
     /// Appends the records that the format has held back until later ones come, as far as it can. For traces that are

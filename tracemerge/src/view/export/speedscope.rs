@@ -24,7 +24,7 @@ struct Step {
     is_end: bool,
 }
 
-/// The calls of a thread.
+/// The profile of a thread: the beginnings and the ends of its calls, in order.
 #[derive(Debug, Default)]
 struct Profile {
     steps: Vec<Step>,

@@ -91,7 +91,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Adds a record.
+    /// Adds a record: the lane of its thread, its times, and its code, which is one of [`code`] or an entry of the
+    /// dictionary.
     pub(super) fn record(&mut self, lane: usize, moment: Moment, code: u64) {
         put_varint(lane as u64, &mut self.lanes);
         self.moments.push(moment);

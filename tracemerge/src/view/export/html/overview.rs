@@ -56,7 +56,8 @@ impl Overview {
         }
     }
 
-    /// Takes the number of open calls of a thread after a call has begun or ended.
+    /// Adds the time that a thread was in calls, if its last open call has ended. `count` is the number of its open
+    /// calls after a call has begun or ended at `time`.
     pub(super) fn open_calls(&mut self, lane: usize, time: i64, count: usize) {
         let (time, length) = (time.max(0) as u64, self.period);
         let Some(lane) = self.lane(lane) else { return };

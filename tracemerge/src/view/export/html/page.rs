@@ -83,7 +83,7 @@ pub(super) struct HtmlFormat {
     not_text: u64,
 }
 
-/// The state of a thread.
+/// What the page keeps about a thread while records come: its clock, its open calls and its waits.
 struct Lane {
     wall: ClockReader,
     /// The functions of the open calls, and the times at which they were entered.
@@ -103,7 +103,7 @@ struct LockWait {
     holder: Option<usize>,
 }
 
-/// Makes the format.
+/// Makes the format of the HTML page.
 pub(super) fn make(context: &Context) -> Box<dyn Export> {
     let format = HtmlFormat {
         first: context.time.first,
@@ -272,13 +272,13 @@ impl HtmlFormat {
         }
     }
 
-    /// Notes for the overview that a call of the event's thread has begun or ended.
+    /// Passes the number of open calls of the event's thread to the overview, after a call has begun or ended.
     fn calls_changed(&mut self, event: &Event<'_>) {
         let (time, count) = (self.since_first(event.time), self.lanes[event.thread].open.len());
         self.overview.open_calls(event.thread, time, count);
     }
 
-    /// Takes the text of a lock record.
+    /// Begins or ends the thread's wait for a lock or a notification, if a lock record with this text says so.
     fn lock_record(&mut self, event: &Event<'_>, text: &str, inventory: &Inventory) {
         let process = inventory.threads()[event.thread].process;
         let holder = |tid: u64| {

@@ -66,7 +66,7 @@ impl Chains {
         self.sums.iter().map(|(chain, sum)| (*chain, *sum))
     }
 
-    /// Counts an ended wait at the beginning of a chain.
+    /// Adds an ended wait of `ns` nanoseconds to the sum of the chain that began with it.
     pub(super) fn count(&mut self, chain: ChainId, ns: u64) {
         self.sums.entry(chain).or_default().add(ns);
     }

@@ -118,7 +118,7 @@ pub(crate) struct LocksFormat {
 }
 
 impl LocksFormat {
-    /// Makes the format.
+    /// Makes the format of the view `locks`.
     #[must_use]
     pub(crate) fn new(layout: LocksLayout) -> LocksFormat {
         LocksFormat { layout, records: LockRecords::default() }
@@ -167,7 +167,8 @@ impl LockRecords {
         LockRecords { keeps_counted: true, ..LockRecords::default() }
     }
 
-    /// Processes an event, if it is about locks.
+    /// Updates the waits with an event: a lock record begins or ends one, and other events show that a thread has gone
+    /// on, where it waits, or that tracing was switched off.
     #[inline]
     pub(crate) fn take(&mut self, event: &Event<'_>, inventory: &Inventory) {
         let thread = &inventory.threads()[event.thread];
@@ -201,7 +202,8 @@ impl LockRecords {
         }
     }
 
-    /// Counts the waits that have not ended, up to the last sign of life of their processes.
+    /// Adds each wait that has not ended, with its duration until the last sign of life of its process, to the sums,
+    /// and leaves it open.
     pub(crate) fn count_open(&mut self, inventory: &Inventory) {
         for (process, waits) in self.processes.iter_mut().enumerate() {
             waits.count_open(inventory.registry.last_time(process));

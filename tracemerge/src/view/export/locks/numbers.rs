@@ -40,7 +40,8 @@ impl<T: Copy> Numbers<T> {
         self.ranges.insert(first, (last, value));
     }
 
-    /// Keeps the parts of a range that are outside of `first` to `last`.
+    /// Inserts those parts of the range from `start` to `end` that are outside of the range from `first` to `last`,
+    /// with the value `value`.
     fn keep(&mut self, start: u32, end: u32, first: u32, last: u32, value: T) {
         if let Some(before) = first.checked_sub(1).filter(|before| start <= *before) {
             self.ranges.insert(start, (before, value));

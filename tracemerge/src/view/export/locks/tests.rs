@@ -53,12 +53,12 @@ fn told(lines: &[(u64, u64, &str)], rows: usize) -> String {
     told_by(None, lines, rows).0
 }
 
-/// Does the same as [`told`] for lines of a trace of this version, and also returns the notes about the trace.
+/// Returns the result of [`told`] for lines of a trace of this version, and the notes about the trace.
 fn told_by(version: Option<u32>, lines: &[(u64, u64, &str)], rows: usize) -> (String, Vec<String>) {
     told_with(version, lines, rows, ThreadStates::default())
 }
 
-/// Does the same as [`told_by`] with states of threads.
+/// Returns the result of [`told_by`] for a trace with these states of threads.
 fn told_with(
     version: Option<u32>,
     lines: &[(u64, u64, &str)],

@@ -57,7 +57,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// Adds a wait.
+    /// Adds a wait of `ns` nanoseconds.
     pub(super) fn add(&mut self, ns: u64) {
         self.waits += 1;
         self.total = self.total.saturating_add(ns);
@@ -199,7 +199,7 @@ pub(super) enum WaitEnding {
 
 #[cfg(feature = "parquet")]
 impl WaitEnding {
-    /// Returns the name in tables.
+    /// Returns the name of this ending in tables.
     #[must_use]
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -359,7 +359,7 @@ impl Waits {
         first.within(until.saturating_sub(waiting.since))
     }
 
-    /// Takes a lock record of a thread.
+    /// Begins or ends a wait of `thread`, or adds a notification, as a lock record of the thread says.
     pub(super) fn take(&mut self, record: &LockRecord<'_>, thread: u64, wall: u64, places: &mut Places) {
         self.steps = self.steps.saturating_add(STEPS);
         match *record {
@@ -410,7 +410,8 @@ impl Waits {
         }
     }
 
-    /// Registers that a thread has recorded something that is not a lock record.
+    /// Stores in a thread's open wait, if there is one, that the thread has recorded something that is not a lock
+    /// record.
     pub(super) fn has_traced(&mut self, thread: u64) {
         if let Some(waiting) = self.open.get_mut(&thread) {
             waiting.has_traced_since = true;
@@ -427,7 +428,8 @@ impl Waits {
         }
     }
 
-    /// Counts the open waits up to `wall`, and leaves them open.
+    /// Adds each open wait, with its duration until `wall`, to the sums and, if waits are kept one by one, to the list
+    /// of counted waits; leaves it open.
     pub(super) fn count_open(&mut self, wall: u64) {
         self.find_chains();
         let open: Vec<(u64, Waiting)> = self.open.iter().map(|(thread, of)| (*thread, of.clone())).collect();
@@ -582,8 +584,8 @@ impl Waits {
         }
     }
 
-    /// Ends the wait of `thread` for `awaited`, and counts it. Returns the place in the source where the thread
-    /// waited; `None` if no such wait is open.
+    /// Ends the wait of `thread` for `awaited`, and adds it to the sums. Returns the place in the source where the
+    /// thread waited; `None` if no such wait is open.
     fn end(
         &mut self,
         thread: u64,
@@ -603,7 +605,7 @@ impl Waits {
         Some(waiting.at)
     }
 
-    /// Keeps a wait that is counted, if single waits are taken.
+    /// Adds a wait to the list of counted waits, if waits are kept one by one.
     fn keep(
         &mut self,
         (thread, waiting): (u64, &Waiting),

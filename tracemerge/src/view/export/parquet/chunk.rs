@@ -40,7 +40,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Adds a row.
+    /// Adds a row with the key `key`.
     #[inline]
     pub(super) fn add(&mut self, key: u32) {
         self.keys.push(key);

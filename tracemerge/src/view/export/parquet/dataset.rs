@@ -333,7 +333,8 @@ impl DatasetFormat {
         &mut self.threads[thread]
     }
 
-    /// Takes the calls that an event begins or ends. Returns the depth and the span of its record.
+    /// Begins the call that an event enters, or adds the rows of the calls that the event ends. Returns the depth and
+    /// the span of the event's record.
     #[inline]
     fn take_calls(
         &mut self,
@@ -532,7 +533,7 @@ impl DatasetFormat {
         Ok(())
     }
 
-    /// Adds a record.
+    /// Adds the rows of an event to the tables.
     fn add(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) -> Result<()> {
         let wall = self.meet(event.thread, inventory).wall_us(event.ticks);
         let (depth, span) = self.take_calls(event, wall, inventory, out)?;

@@ -43,7 +43,7 @@ struct Column {
     /// For each row whether it has a value, in the form of definition levels.
     levels: Vec<i16>,
     is_optional: bool,
-    /// The number of values that other columns have taken.
+    /// The number of values that were already appended to other columns.
     taken: usize,
 }
 
@@ -100,7 +100,8 @@ impl Column {
         if is_whole && !lacks { Ok(()) } else { Err(damaged("a column lacks rows")) }
     }
 
-    /// Appends the next rows of another column, and takes them from it. Returns the number of bytes of their texts.
+    /// Appends the next rows of another column, and counts their values there as appended. Returns the number of bytes
+    /// of their texts.
     fn take(&mut self, from: &mut Column, rows: Range<usize>) -> usize {
         let levels = &from.levels[rows];
         let count = levels.iter().filter(|level| **level > 0).count();

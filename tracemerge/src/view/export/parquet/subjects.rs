@@ -127,7 +127,7 @@ impl Subjects {
         Ok(subject)
     }
 
-    /// Returns the index of the subject of calls of a function that have ended in this way, `left` or another.
+    /// Returns the index of the subject of calls of a function that have ended in the way `ending`, such as `left`.
     #[inline]
     pub(super) fn of_call(&mut self, function: FunctionId, ending: &str, inventory: &Inventory) -> u32 {
         let (is_left, number) = (usize::from(ending == "left"), function as usize);
@@ -150,7 +150,7 @@ impl Subjects {
         subject
     }
 
-    /// Returns the index of the subject of spans that have ended in this way.
+    /// Returns the index of the subject of spans that have ended in the way `ending`.
     pub(super) fn of_span(&mut self, ending: &str) -> u32 {
         let mut properties = [NONE; OF_SUBJECT];
         properties[OfSubject::Kind as usize] = self.shared.words.text(Some(ending));

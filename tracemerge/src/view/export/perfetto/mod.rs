@@ -115,7 +115,7 @@ enum Interned {
 /// The state of the output for a thread.
 #[derive(Debug, Default)]
 struct Sequence {
-    /// Whether the thread was introduced.
+    /// Whether the packets that introduce the thread were written.
     is_introduced: bool,
     /// The fields that are common to all packets with events of the thread.
     common: SmallBuffer,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::view::known_spans::{KnownSpans, Span};
 use crate::view::values::Value;
 
-/// The names of other arguments of slices. A field with such a name gets a prefix.
+/// The names of arguments of slices that are not fields of a span. A field with such a name gets a prefix.
 const OTHERS: [&str; 10] = [
     "span",
     "parent",

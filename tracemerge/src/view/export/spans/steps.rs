@@ -98,7 +98,7 @@ impl Steps {
         Steps { id, first, followed, inside, waiting: HashMap::new(), last_left: HashMap::new() }
     }
 
-    /// Takes a message about a span.
+    /// Adds the step that a message about the followed span reports: its beginning, new values of fields, or its end.
     pub(super) fn message(&mut self, event: &Event<'_>, process: usize, message: &SpanMessage<'_>) {
         if message.id != self.id {
             return;
@@ -122,7 +122,7 @@ impl Steps {
         }
     }
 
-    /// Lets a thread enter a span.
+    /// Begins a thread's stay in a span. If the span is the followed one, its idle time ends.
     pub(super) fn enter(&mut self, event: &Event<'_>, key: SpanKey, name: &str, inventory: &Inventory) {
         let now = event.time;
         if self.inside.len() <= event.thread {
@@ -171,7 +171,7 @@ impl Steps {
         followed.step(since, Step::Idle { ns: now.saturating_sub(since), after, busy });
     }
 
-    /// Lets a thread leave a span, which may end it.
+    /// Ends a thread's stay in a span, and the span itself if `ends`.
     pub(super) fn leave(&mut self, event: &Event<'_>, key: SpanKey, ends: bool, inventory: &Inventory) {
         let now = event.time;
         // If the thread has not entered it, another one has.
@@ -214,7 +214,7 @@ impl Steps {
         }
     }
 
-    /// Takes a lock record of a thread.
+    /// Begins or ends a wait of a thread in the followed span, as a lock record says.
     pub(super) fn lock(
         &mut self,
         event: &Event<'_>,

@@ -29,9 +29,9 @@ struct Place {
 pub(super) struct ArgumentRange {
     /// The argument's name, or its index if it has none.
     pub name: String,
-    /// The smallest number.
+    /// The smallest number that was a value of the argument.
     pub min: f64,
-    /// The greatest number.
+    /// The greatest number that was a value of the argument.
     pub max: f64,
 }
 
@@ -71,7 +71,7 @@ impl Arguments {
         Arguments { literals, places }
     }
 
-    /// Adds the arguments of a message.
+    /// Adds the values in the text of a message to the ranges of the arguments.
     pub(super) fn take(&mut self, text: &str) {
         let Arguments { literals, places } = self;
         let Some(mut rest) = literals.first().and_then(|first| text.strip_prefix(first.as_str())) else {

@@ -74,7 +74,7 @@ impl Lanes {
         (usize::try_from(part).unwrap_or(PARTS).min(PARTS - 1), length)
     }
 
-    /// Counts a record of a thread.
+    /// Adds a record that a thread made at `time` to the numbers of records of the thread and of that part of its lane.
     pub(super) fn record(&mut self, thread: usize, time: u64) {
         self.know(thread);
         self.records[thread] += 1;
@@ -84,7 +84,8 @@ impl Lanes {
         }
     }
 
-    /// Notes that a thread did something from one time to another.
+    /// Adds the time from `from` to `to`, in which a thread did `did`, to the thread's sums and to the parts of its
+    /// lane.
     pub(super) fn fill(&mut self, thread: usize, from: u64, to: u64, did: Did) {
         self.know(thread);
         let kind = did as usize;

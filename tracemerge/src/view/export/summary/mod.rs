@@ -189,7 +189,8 @@ struct Summary {
 }
 
 impl SummaryFormat {
-    /// Takes the record of a lock.
+    /// Begins or ends the thread's open wait as a lock record says, or counts a notification that reached no waiting
+    /// thread.
     fn lock(&mut self, thread: usize, now: u64, payload: &[u8]) {
         let Some(record) = std::str::from_utf8(payload).ok().and_then(LockRecord::parse) else { return };
         let what = match record {
@@ -217,7 +218,8 @@ impl SummaryFormat {
         }
     }
 
-    /// Counts a wait of a thread in the function that the thread is in.
+    /// Adds a wait of a thread to the time of waits in the function that the thread is in, and to the thread's lane;
+    /// unless the trace has the thread's states, which contain all waits.
     fn count_wait(&mut self, thread: usize, since: u64, now: u64) {
         self.has_waits = true;
         // The states of a thread have all its waits.
@@ -230,8 +232,8 @@ impl SummaryFormat {
         }
     }
 
-    /// Notes after a record whether a thread is in calls. If it no longer is, fills its lane with the time for which
-    /// it was.
+    /// Stores after a record since when a thread is in calls. If it no longer is, fills its lane with the time for
+    /// which it was.
     fn follow_calls(&mut self, thread: usize, now: u64) {
         let in_calls_since = &mut self.threads[thread].in_calls_since;
         match (self.counts.innermost(thread).is_some(), *in_calls_since) {
@@ -278,7 +280,8 @@ impl SummaryFormat {
         }
     }
 
-    /// Ends the waits and calls that are open, and notes them.
+    /// Adds the waits and calls that are open, with their durations until the last sign of life of their processes, to
+    /// the lanes and to the lists of the summary.
     fn note_open(&mut self) {
         for thread in 0..self.threads.len() {
             self.fill_off(thread);

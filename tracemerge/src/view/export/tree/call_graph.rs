@@ -46,7 +46,7 @@ struct Path {
 }
 
 impl CallGraph {
-    /// Makes the format.
+    /// Makes the format of `tree --collapse`.
     #[must_use]
     pub(super) fn new(layout: &TreeLayout, context: &Context) -> CallGraph {
         let counting = Counting { paths: true, depth: context.depth, ..Counting::default() };

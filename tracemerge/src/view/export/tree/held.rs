@@ -57,7 +57,7 @@ impl HeldLines {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes back the buffer of a written line.
+    /// Keeps the buffer of a written line for the text of a later one.
     pub(super) fn take_back(&mut self, mut text: Vec<u8>) {
         if self.spare.len() < SPARE {
             text.clear();

@@ -22,7 +22,7 @@ pub(super) struct MetCalls {
 }
 
 impl MetCalls {
-    /// Adds a call.
+    /// Adds a call of a function; `is_wanted` says whether it fits the user's selection.
     pub(super) fn add(&mut self, function: FunctionId, is_wanted: bool) {
         self.all += 1;
         self.is_wanted |= is_wanted;

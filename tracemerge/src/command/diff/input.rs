@@ -54,7 +54,7 @@ struct OpenSource {
     lines_before: OnceCell<Vec<usize>>,
 }
 
-/// A compared trace.
+/// A compared trace, after its messages were read.
 pub(super) struct Input {
     /// The path of the compared trace, as the user wrote it.
     pub given: PathBuf,

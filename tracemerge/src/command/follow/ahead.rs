@@ -49,7 +49,7 @@ pub(super) struct RingLook<'a> {
 }
 
 impl RingLook<'_> {
-    /// Notes the next line of the ring; returns whether it was not shown before.
+    /// Adds the next line of the ring to this reading; returns whether the line was not shown before.
     pub(super) fn is_new(&mut self, digest: LineDigest) -> bool {
         let (lost, round) = (&mut self.ahead.lost, self.round);
         let was_shown = remove(&mut self.before, digest, |line| *line, |line| lost.push_back((line, round)));

@@ -30,7 +30,7 @@ impl<T: RecordSink> LateRecordMarker<T> {
         LateRecordMarker { next, shown: 0, held: Vec::new(), of: 0, lines: 0 }
     }
 
-    /// Returns the next stage.
+    /// Returns the stage to which records are passed on.
     pub(super) fn next_mut(&mut self) -> &mut T {
         &mut self.next
     }

@@ -118,7 +118,8 @@ struct MessageCount {
 }
 
 impl MessageCount {
-    /// Notes the counts in a `#` line of a file. `number` is the number of the stream.
+    /// Stores the numbers of messages and of losses that a `#` line of a file states. `number` is the number of the
+    /// stream.
     fn take(&mut self, number: usize, payload: &[u8]) {
         self.losses.metadata(number, payload);
         match Meta::parse(payload) {
@@ -235,7 +236,8 @@ impl Stream {
         self.reader.as_ref().is_some_and(|reader| reader.id == *id)
     }
 
-    /// Treats the file as the whole trace of the thread, because the thread has no ring.
+    /// Makes the reader read the file up to its present length, because the thread has no ring: its whole trace is in
+    /// the file.
     pub(super) fn read_to_end_of(&mut self, path: &Path, id: &FileId, finished: bool) {
         let found = std::fs::metadata(path).ok().filter(|metadata| file_id(path, metadata) == *id);
         let held = || self.reader.as_ref().filter(|reader| reader.id == *id)?.held_length();
@@ -262,8 +264,8 @@ impl Stream {
         }
     }
 
-    /// Finishes with a file because the thread continues in another one. If the file is held open or still has its
-    /// name, its remaining bytes are read first: no process writes to it any more.
+    /// Leaves a file, because the thread continues in another one. If the file is held open or still has its name, it
+    /// becomes a former file, whose remaining bytes are read first: no process writes to it any more.
     fn leave(&mut self, mut former: FileReader) {
         let is_other = self.reader.as_ref().is_some_and(|reader| reader.id != former.id);
         let length = former.held_length().unwrap_or(former.goal);
@@ -487,7 +489,7 @@ impl Stream {
         self.push(fresh, round, true);
     }
 
-    /// Counts a line that will be shown, if it begins a message.
+    /// Adds a line that will be shown to the number of shown messages, if it begins a message.
     fn note(&mut self, text: &[u8], line: LineAt) {
         self.messages.shown += u64::from(!line.meta && !is_continuation(text));
     }

@@ -154,7 +154,8 @@ impl Lines {
         self.is_pending
     }
 
-    /// Does a part of the remaining work: loads a part of the traces, or moves the screen, the selection or the search.
+    /// Performs a part of the remaining work: loads a part of the traces, or moves the screen, the selection or the
+    /// search.
     ///
     /// # Errors
     /// The traces cannot be read.

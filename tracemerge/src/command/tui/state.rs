@@ -150,7 +150,7 @@ impl Tui {
         self.lines.is_pending()
     }
 
-    /// Does a part of the pending work, and takes over the results of background threads.
+    /// Performs a part of the pending work, and fetches the results of background threads.
     pub(super) fn work(&mut self) {
         if let Some(made) = self.overview.making.as_ref().and_then(Making::made) {
             self.is_changed = true;
@@ -196,7 +196,7 @@ impl Tui {
         self.message = why.to_owned();
     }
 
-    /// Handles an event of the keyboard or of the mouse.
+    /// Executes the command of an event of the keyboard or of the mouse, or changes the line that is being typed.
     pub(super) fn take(&mut self, event: &Event) {
         self.is_changed = true;
         if self.typing.is_some() {
@@ -239,7 +239,8 @@ impl Tui {
         }
     }
 
-    /// Does what the user has typed `text` for, which is the purpose `ask`.
+    /// Executes the line `text` that the user has typed for the purpose `ask`, such as a search or a filter. Returns
+    /// the reason as an error if the line cannot be used.
     fn answer(&mut self, ask: Ask, text: &str) -> Result<(), String> {
         let mut view = self.traces.view().clone();
         let when = || if text.is_empty() { Ok(None) } else { text.parse::<When>().map(Some) };
@@ -329,7 +330,7 @@ impl Tui {
         }
     }
 
-    /// Obeys a command.
+    /// Executes a command of the user.
     pub(super) fn obey(&mut self, command: Command) {
         let body = self.body() as i64;
         match command {

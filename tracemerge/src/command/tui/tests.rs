@@ -93,7 +93,7 @@ impl Shown {
         shown
     }
 
-    /// Does all work, and draws.
+    /// Performs all pending work, and draws the screen.
     fn rest(&mut self) {
         let size = self.terminal.backend().buffer().area;
         self.tui.resize((size.width, size.height));

@@ -48,7 +48,7 @@ use std::sync::Arc;
 /// An export for the benchmark of the formats only.
 #[doc(hidden)]
 pub use crate::command::kept_records::KeptRecords;
-/// Exports for the benchmark of the order of machines only.
+/// Exports only for the benchmark that aligns the clocks of several machines.
 #[doc(hidden)]
 pub use crate::time::order::{Assumptions, Direction, PairStream};
 
@@ -247,7 +247,7 @@ fn open_apps(apps: Vec<PathBuf>, messages: &Messages) -> Result<Vec<App>, Error>
     apps.into_iter().map(App::or_directory).collect()
 }
 
-/// Does `work`, reports its error to the user, and returns the exit status.
+/// Calls `work`, reports its error to the user, and returns the exit status.
 fn run_and_report(quiet: bool, work: impl FnOnce(&mut Messages) -> Result<(), Error>) -> u8 {
     let mut messages = Messages::new(quiet);
     if let Err(error) = work(&mut messages) {

@@ -46,7 +46,7 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
     )
 }
 
-/// The purpose of a call for a futex, if it is recorded.
+/// An operation on a futex, of the kinds that the tracer records.
 enum FutexOperation {
     /// The thread sleeps as long as the word of the futex has the expected value.
     Wait,

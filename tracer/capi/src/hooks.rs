@@ -25,7 +25,7 @@ use tracer::__foreign as foreign;
 /// from the code.
 static IS_LOADED: AtomicBool = AtomicBool::new(cfg!(not(target_os = "linux")));
 
-/// Calls `record` if a hook may record.
+/// Calls `record` if the loader has relocated this code, so that it can record.
 #[inline(always)]
 fn if_loaded(record: impl FnOnce()) {
     if IS_LOADED.load(Ordering::Relaxed) { record() } else { if_relocated(record) }
@@ -41,14 +41,14 @@ fn if_relocated(record: impl FnOnce()) {
     }
 }
 
-/// Returns whether a hook may record.
+/// Returns whether the loader has relocated this code, so that it can record.
 #[inline(always)]
 pub(crate) fn is_loaded() -> bool {
     IS_LOADED.load(Ordering::Relaxed) || is_relocated()
 }
 
-/// The function that the loader calls when it has relocated all objects. Its number puts it before the other
-/// constructors of the executable or library that contains this code.
+/// The function that the loader calls when it has relocated all objects. The number of its section puts it before the
+/// other constructors of the executable or library that contains this code.
 #[cfg(target_os = "linux")]
 #[used]
 #[unsafe(link_section = ".init_array.00000")]
@@ -66,8 +66,8 @@ extern "C" fn on_load() {
 #[inline(never)]
 fn is_relocated() -> bool {
     unsafe extern "C" {
-        /// The program's name, as called. Before the C library is initialized, this is an empty text in that of GNU,
-        /// and null in others.
+        /// The program's name, as called. Before the C library is initialized, this is an empty text with the C library
+        /// of GNU, and null with others.
         static program_invocation_name: *const u8;
     }
     // The loader writes this address. Until then it is null, which the compiler must not rule out.
@@ -159,8 +159,8 @@ extern "C" fn leave_calling(behind: *const c_void) {
     if_loaded(|| foreign::leave_compiled(0, behind.addr() as u64 - 1, names_of));
 }
 
-/// Returns the names of a symbol, for `TRACER_FUNCTIONS` and `TRACER_TRIGGER`. A symbol of C++ has the name that
-/// `tracemerge` shows, and its path alone.
+/// Returns the names of the function with this symbol, for `TRACER_FUNCTIONS` and `TRACER_TRIGGER`. A function of C++
+/// has two: the name that `tracemerge` shows, and that name without parameters and return type.
 pub(crate) fn names_of(symbol: &[u8]) -> Vec<String> {
     let path = DemangleOptions::new().no_params().no_return_type();
     let is_rust =

@@ -29,9 +29,9 @@ use tracer::{__foreign as foreign, Tracer};
 pub struct Stats {
     /// 1 if this process traces, otherwise 0.
     pub enabled: c_int,
-    /// The number of records made.
+    /// The number of records that were put into rings.
     pub records: u64,
-    /// The number of records lost.
+    /// The number of records that were not put into rings.
     pub lost: u64,
     /// The number of times that a thread has waited for room.
     pub stalls: u64,
@@ -103,7 +103,7 @@ pub extern "C" fn tracer_enter(address: u64) -> bool {
     foreign::enter(address)
 }
 
-/// Records that the function that was entered with `address` is left.
+/// Records that the function that was entered with `address` is left; `unwinding` is true if an exception leaves it.
 #[unsafe(no_mangle)]
 pub extern "C" fn tracer_leave(address: u64, unwinding: bool) {
     foreign::leave(address, unwinding);

@@ -89,7 +89,8 @@ macro_rules! looks_before {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $of),*) -> *mut c_void {
-            /// Updates the module table; returns the address to jump to.
+            /// Updates the module table; returns the address of the next function of this name, to which the caller
+            /// jumps.
             extern "C" fn look_and_find() -> *mut c_void {
                 static NEXT: Next = Next::new($text);
                 look();
@@ -145,7 +146,8 @@ looks_before!(dlopen(_path: *const libc::c_char, _mode: c_int), c"dlopen");
 #[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64"), target_env = "gnu"))]
 looks_before!(dlmopen(_namespace: libc::c_long, _path: *const libc::c_char, _mode: c_int), c"dlmopen");
 
-/// Opens nothing: a static executable has no other function of the name.
+/// Takes the place of the C library's `dlopen` or `dlmopen` where there is none, in a static executable: returns null,
+/// as if the library could not be opened.
 #[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64")))]
 extern "C" fn fail() -> *mut c_void {
     ptr::null_mut()

@@ -21,8 +21,9 @@ use tracer::__foreign as foreign;
 
 use crate::hooks::{is_loaded, names_of};
 
-/// The way in which the hooks save vector registers. [`XSAVE`]: all that exist, otherwise those of SSE.
-/// [`HAS_XINUSE`]: only those of SSE, if the processor reports that the others are not in use.
+/// The way in which the hooks save vector registers, as bits. [`XSAVE`]: they save all that exist; without this bit,
+/// those of SSE. [`HAS_XINUSE`]: they save only those of SSE if the processor reports that the other vector registers
+/// are not in use.
 static SAVES: AtomicU8 = AtomicU8::new(0);
 
 const XSAVE: u8 = 1;

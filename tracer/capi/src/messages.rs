@@ -62,7 +62,8 @@ pub union Value {
 /// The plan of a format: its conversions, as far as recording needs them.
 #[derive(Debug)]
 struct Plan {
-    /// The format, and its address: if the place has another format later, that is formatted at the call.
+    /// A copy of the format; `at` is the address of the original. If the place has another format later, that one is
+    /// formatted at the call.
     format: CString,
     at: *const c_char,
     /// A letter for each argument, by which the header `tracer.h` knows the argument's type.

@@ -99,7 +99,7 @@ fn modules() -> Vec<Module> {
     modules
 }
 
-/// A sled of a function.
+/// A sled of a function: the room for a hook at the function's entry or at one of its exits.
 #[derive(Clone, Copy, Debug)]
 struct Sled {
     address: usize,

@@ -8,7 +8,7 @@ fn in_rust(n: u32) -> u32 {
     std::hint::black_box(n)
 }
 
-/// Records the number, and calls a function.
+/// Records a message with the number `n`, and calls a function that is traced.
 #[unsafe(no_mangle)]
 pub extern "C" fn speaker_says(n: u32) {
     trace!("rust {n}");

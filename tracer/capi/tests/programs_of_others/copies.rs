@@ -62,7 +62,7 @@ fn listener(compiler: &str, hooks: &[&str], variables: &[(&str, &str)]) -> Vec<S
     told(&traced, "listener")
 }
 
-/// Repeats `one`, in which `#` stands for the number of the round.
+/// Returns the expected records of all rounds: those of `one`, with the number of the round in place of `#`.
 fn rounds(one: &[&str]) -> Vec<String> {
     let round = |n: u32| one.iter().map(move |text| text.replace('#', &n.to_string()));
     (0..COUNT).flat_map(round).collect()

@@ -9,7 +9,7 @@ use support::programs::{installed_programs, lacks};
 
 use crate::compiled::{Program, calls, counted, installed, linking, shared_library, tracemerge};
 
-/// The compilers of C.
+/// The names of the C compilers with which the tests compile programs.
 const C: [&str; 2] = ["cc", "clang"];
 const CPP: [&str; 2] = ["g++", "clang++"];
 const ALL: [&str; 4] = ["cc", "clang", "g++", "clang++"];

@@ -184,7 +184,7 @@ fn calls_in(traces: &Path) -> BTreeMap<String, u64> {
     calls
 }
 
-/// The calls of the program `app`, without the function of this name.
+/// Returns the expected number of calls of each function of `app` and `dep`, without the function `left_out`.
 fn all_but(left_out: &str) -> BTreeMap<String, u64> {
     let all = [("app::main", 1), ("dep::loud", 1), ("dep::quiet", 2)];
     let named = all.iter().filter(|(name, _)| *name != left_out);

@@ -1,4 +1,4 @@
-//! A library.
+//! A library, which the package `app` uses.
 
 /// Doubles a number.
 ///

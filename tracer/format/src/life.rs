@@ -135,15 +135,16 @@ pub struct Panics {
 }
 
 impl Panics {
-    /// Notes that the hooks of a panic of thread `tid` begin to run.
+    /// Counts a panic of thread `tid`, whose hooks begin to run, as deadly.
     pub fn begin(&self, tid: u64) {
         self.tid.store(tid, Ordering::Relaxed);
         // Release: a reader that sees the count sees a thread.
         self.deadly.fetch_add(1, Ordering::Release);
     }
 
-    /// Notes that the hooks of a panic that [`begin`](Panics::begin) has noted have run, and that the panic unwinds. Does
-    /// nothing if there is none: a panic may have begun before there was a page, and was noted in another place.
+    /// Counts one panic fewer as deadly: the hooks of a panic that [`begin`](Panics::begin) has counted have run, and
+    /// it unwinds. Does nothing if no panic is counted: a panic may have begun before there was a page, and was counted
+    /// in another place.
     pub fn note_unwinding(&self) {
         let _ = self.deadly.fetch_update(Ordering::Release, Ordering::Relaxed, |count| count.checked_sub(1));
     }
@@ -179,8 +180,8 @@ impl Panics {
 pub struct FatalSignal(AtomicU64);
 
 impl FatalSignal {
-    /// Notes that the signal of this name ends the process. Keeps at most eight bytes of the name, which is enough
-    /// for all signals that dump a core.
+    /// Stores the name of the signal that ends the process. Keeps at most eight bytes of the name, which is enough for
+    /// all signals that dump a core.
     pub fn set(&self, name: &str) {
         let mut bytes = [0; 8];
         for (to, from) in bytes.iter_mut().zip(name.bytes()) {
@@ -266,19 +267,20 @@ const ON: u32 = 1;
 const OFF: u32 = 2;
 
 impl Switch {
-    /// Begins to answer requests, for a run that is `paused` or not. Only the flusher calls it.
+    /// Stores that the flusher answers requests from now on, and whether the run is `paused`. Only the flusher calls
+    /// it.
     pub fn begin(&self, paused: bool) {
         self.is_now(paused);
         self.answers.store(1, Ordering::Release);
     }
 
-    /// Notes that tracing is `paused` or not. Only the flusher calls it.
+    /// Stores whether tracing is `paused` now. Only the flusher calls it.
     pub fn is_now(&self, paused: bool) {
         self.paused.store(u32::from(paused), Ordering::Release);
     }
 
-    /// Takes the last request since the previous call: `Some(true)` to resume tracing, `Some(false)` to pause it.
-    /// Only the flusher calls it.
+    /// Returns the newest request since the previous call, and removes it: `Some(true)` to resume tracing,
+    /// `Some(false)` to pause it. Only the flusher calls it.
     pub fn take(&self) -> Option<bool> {
         if self.wanted.load(Ordering::Relaxed) == 0 {
             return None;

@@ -66,7 +66,7 @@ impl OtherKind {
     /// The kind of the line that stands for a record of unknown kind in a raw file.
     pub const RECORD: OtherKind = OtherKind(b'?');
 
-    /// Returns the character.
+    /// Returns the character that stands for this kind.
     #[must_use]
     pub const fn byte(self) -> u8 {
         self.0

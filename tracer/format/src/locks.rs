@@ -190,7 +190,7 @@ impl<'a> LockRecord<'a> {
 struct Fields<'a>(&'a str);
 
 impl<'a> Fields<'a> {
-    /// Takes the next key, which must be `key`, with its `=`.
+    /// Advances past `key` and the `=` after it; returns `None` if another text comes next.
     fn key(&mut self, key: &str) -> Option<()> {
         self.0 = self.0.strip_prefix(key)?.strip_prefix('=')?;
         Some(())
@@ -207,8 +207,8 @@ impl<'a> Fields<'a> {
         self.word(key)?.parse().ok()
     }
 
-    /// Takes a text in quotation marks. Its last quotation mark is before a space or at the end: a path may contain
-    /// one.
+    /// Reads `key="text"`, and returns the text. Its last quotation mark is before a space or at the end: a path may
+    /// contain one.
     fn quoted(&mut self, key: &str) -> Option<&'a str> {
         self.key(key)?;
         let text = self.0.strip_prefix('"')?;

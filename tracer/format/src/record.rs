@@ -128,7 +128,7 @@ fn is_reserved(kind: u8) -> bool {
     RESERVED.contains(&kind) && !RecordKind::of(kind).is_some_and(RecordKind::is_in_rings)
 }
 
-/// The flags of a record.
+/// The flags of a record: a set of bits, some of which have another meaning for another kind of record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
@@ -271,7 +271,7 @@ pub const fn aligned(bytes: u64) -> u64 {
     (bytes + (ALIGN as u64 - 1)) & !(ALIGN as u64 - 1)
 }
 
-/// A record that was read.
+/// A record as it was read from a ring or from a raw file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     word: u64,

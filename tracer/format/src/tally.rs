@@ -17,7 +17,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts the next line, which must be whole.
+    /// Adds the next line, which must be whole, to the count.
     pub fn line(&mut self, line: &Line<'_>) {
         if line.kind == Kind::Continuation {
             return;
@@ -42,8 +42,8 @@ impl Tally {
         self.closed + u64::from(self.open.is_some())
     }
 
-    /// Notes that the text ends with a part of a line: if that line continues a message, the message is not
-    /// whole.
+    /// Takes back the count of the last message if `line`, of which the text has only the beginning, continues that
+    /// message: then the message is not whole.
     pub fn ends_in(&mut self, line: &Line<'_>) {
         if line.kind == Kind::Continuation {
             self.open = None;

@@ -257,7 +257,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes the next `length` bytes, which the caller writes; `None` if there is no room for them.
+    /// Returns the next `length` bytes of the room, for the caller to fill, and advances past them; `None` if there are
+    /// fewer.
     #[inline(always)]
     fn take(&mut self, length: usize) -> Option<&'a mut [u8]> {
         let parts = std::mem::take(&mut self.rest).split_at_mut_checked(length);

@@ -26,7 +26,7 @@ pub(super) struct Field {
     pub(super) precision: Size,
 }
 
-/// A width or precision.
+/// The width or the precision of a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Size {
     None,

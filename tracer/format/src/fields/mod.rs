@@ -151,7 +151,8 @@ impl SitePlan {
         Ok(SitePlan { arguments, steps: steps.into(), tail: literal.into(), fast, may_look_like_lock })
     }
 
-    /// Notes that the site is one of the tracer's locks.
+    /// Marks the site as one of the tracer's locks: then its messages are lock messages, and do not only begin like
+    /// them.
     pub(crate) fn is_lock_site(&mut self) {
         self.may_look_like_lock = false;
     }

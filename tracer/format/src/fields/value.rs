@@ -46,7 +46,7 @@ impl<'p> ValueReader<'p> {
         ValueReader { rest: bytes, values: MAX_VALUES }
     }
 
-    /// Checks that no byte is left.
+    /// Returns an error if the payload has bytes that were not read.
     #[inline(always)]
     pub(super) fn end(&self) -> Result<(), PayloadError> {
         if self.rest.is_empty() { Ok(()) } else { Err(PayloadError::Excess) }

@@ -2,7 +2,7 @@
 
 use crate::escape::{EscapeContext, escape_into, unescape};
 
-/// A writer of `word key=value ...`.
+/// A writer of the payload of a `#` line, `word key=value ...`.
 pub(crate) struct PayloadWriter<'a>(&'a mut Vec<u8>);
 
 impl<'a> PayloadWriter<'a> {

@@ -41,7 +41,7 @@ pub enum Decoded<'a> {
     /// The function or span of a site was entered or left: a [`RecordKind::Scope`], and the text of the site's place as
     /// in a line.
     Scope(Ticks, Record<'a>, &'a [u8]),
-    /// A message.
+    /// A message, with its site and its values.
     Message {
         /// The lines of the message, each with its line feed.
         lines: &'a [u8],
@@ -213,7 +213,8 @@ impl Decoder {
         found
     }
 
-    /// Passes on successive calls, up to a record of another kind; returns the position in the file where they end.
+    /// Calls `take` with successive calls, up to a record of another kind; returns the position in the file where these
+    /// calls end.
     #[inline]
     fn for_each_call(
         &mut self,
@@ -245,14 +246,16 @@ impl Decoder {
         at
     }
 
-    /// Passes on the entries that were held back because their calls might be short; at the end of a range also the
-    /// call that was left out last, if no other record follows it.
+    /// Calls `take` with the entries that were held back because their calls might be short; if `is_end` is set,
+    /// because the range ends, also with the entry and the exit of the call that was left out last, unless a record has
+    /// followed that call.
     #[inline]
     fn take_held(&mut self, is_end: bool, take: &mut impl FnMut(Decoded<'_>)) {
         self.short.give_back(is_end, |record| take(Decoded::Call(record.ticks, *record)));
     }
 
-    /// Passes on a record; returns false if it cannot be read.
+    /// Calls `take` with the content of a record; if the record is a piece of a message, only appends its text to
+    /// `text`, until the message is whole. Returns false if the record cannot be read.
     fn decode_record(
         &mut self,
         record: &Record<'_>,
@@ -313,8 +316,8 @@ impl Decoder {
         true
     }
 
-    /// Passes on a message whose last piece does not come, and the `# backward` line of the next record, if it needs
-    /// one.
+    /// Prepares for a record with these ticks that begins something new: calls `take` with the text of the message
+    /// before it if that message lacks its last piece, and with a `# backward` line if the record needs one.
     #[inline]
     fn begin_record(
         &mut self,
@@ -329,7 +332,8 @@ impl Decoder {
         open.end(text, take);
     }
 
-    /// Passes on a message whose last piece does not come, and reports it as torn.
+    /// If the last message lacks its last piece, calls `take` with the message and with the line that reports it as
+    /// torn.
     fn take_torn(&mut self, text: &mut Vec<u8>, open: &mut OpenMessage, take: &mut impl FnMut(Decoded<'_>)) {
         if self.open {
             let mut torn = Vec::new();
@@ -341,7 +345,8 @@ impl Decoder {
         }
     }
 
-    /// Prepares to pass on the records from `from` on and before `until`; returns the range of their bytes.
+    /// Sets the decoder up for the records from `from` on and before `until`; returns the range of bytes that contains
+    /// them.
     fn begin_times(&mut self, raw: Raw<'_>, from: Ticks, until: Option<Ticks>) -> Range<usize> {
         let start = if from.0 == 0 { 0 } else { raw.position(from) };
         let end = until.map_or(raw.bytes.len(), |until| raw.position(until)).max(start);
@@ -408,8 +413,8 @@ impl Decoder {
         found
     }
 
-    /// Takes successive calls, up to a record of another kind; returns the position in the file where they end. Appends
-    /// the lines of the calls that are not short.
+    /// Appends the lines of successive calls that are not short, up to a record of another kind; returns the position
+    /// in the file where the calls end.
     fn render_long_calls(&mut self, raw: Raw<'_>, range: Range<usize>, out: &mut Vec<u8>) -> usize {
         let (mut at, mut last) = (range.start, self.last);
         while let Some(record) = raw.call(at).filter(|_| at < range.end) {
@@ -434,8 +439,9 @@ impl Decoder {
         at
     }
 
-    /// Appends the lines of the entries that were held back because their calls might be short; at the end of a range
-    /// also the lines of the call that was left out last, if no other record follows it.
+    /// Appends the lines of the entries that were held back because their calls might be short; if `is_end` is set,
+    /// because the range ends, also the lines of the call that was left out last, unless a record has followed that
+    /// call.
     #[inline]
     fn write_held(&mut self, is_end: bool, out: &mut Vec<u8>) {
         let lines = &self.lines;
@@ -467,7 +473,8 @@ impl Decoder {
         }
     }
 
-    /// Returns the first position, from `border` on, at which a valid block or the end of the file is.
+    /// Returns the first position, from `border` on, at which a valid block begins; the end of the file if there is
+    /// none.
     fn next_valid_block(&self, raw: Raw<'_>, mut border: usize) -> usize {
         while let RawItem::Bad(end) = raw.next(border) {
             border = end;
@@ -547,14 +554,14 @@ impl Decoder {
         }
     }
 
-    /// Ends a message whose last piece does not come.
+    /// Ends the line of a message that lacks its last piece, if there is one.
     fn close(&mut self, out: &mut Vec<u8>) {
         if std::mem::take(&mut self.open) {
             out.push(b'\n');
         }
     }
 
-    /// Ends a message whose last piece does not come, and reports it as torn.
+    /// Ends the line of a message that lacks its last piece, if there is one, and reports the message as torn.
     fn close_torn(&mut self, out: &mut Vec<u8>) {
         if self.open {
             self.close(out);
@@ -630,7 +637,7 @@ struct OpenMessage {
 }
 
 impl OpenMessage {
-    /// Passes on the current text, which no record continues.
+    /// Calls `take` with the text of the message or the lines in `text`, which no record continues, and clears `text`.
     #[inline]
     fn end(&mut self, text: &mut Vec<u8>, take: &mut impl FnMut(Decoded<'_>)) {
         if text.is_empty() {

@@ -19,14 +19,15 @@ pub(super) struct ShortCalls {
 }
 
 impl ShortCalls {
-    /// Takes the record of an entry, whose line is held back.
+    /// Holds back the record of an entry: its call may be short.
     #[inline(always)]
     pub(super) fn enter(&mut self, record: &Record<'_>) {
         self.held.push((record.word(), record.ticks));
         self.has_left_out = false;
     }
 
-    /// Takes the record of an exit; returns whether the call is left out.
+    /// Returns whether `left` is the exit of a short call, which is left out: then the record of its entry is no longer
+    /// held back.
     #[inline(always)]
     pub(super) fn leave(&mut self, left: &Record<'_>) -> bool {
         let Some(&entered) = self.held.last() else { return false };
@@ -45,8 +46,9 @@ impl ShortCalls {
         is_left_out
     }
 
-    /// Calls `take` with the held entries, and holds them no longer. At the end of a range, also calls it with the
-    /// records of the call that was left out last, if no other record follows it.
+    /// Passes the entries that are held back to `take`, and forgets them. If `is_end` is set, because a range ends,
+    /// also passes the entry and the exit of the call that was left out last to `take`, unless a record has followed
+    /// that call: the last record of a range is never left out.
     #[inline]
     pub(super) fn give_back(&mut self, is_end: bool, mut take: impl FnMut(&Record<'_>)) {
         if self.held.is_empty() && !self.has_left_out {

@@ -23,7 +23,7 @@ impl Writer {
         Writer { tid, base: 0, defined: Defined::default() }
     }
 
-    /// Continues at this position of the file, in bytes; the output vector is empty from here on.
+    /// Makes the writer continue at this position of the file, in bytes, with an empty output vector.
     pub(crate) fn begin_at(&mut self, position: u64) {
         if position != self.base {
             // The block may contain other bytes than those that this writer has written, so no site
@@ -33,8 +33,8 @@ impl Writer {
         }
     }
 
-    /// Notes that all `bytes` bytes of the output vector were written to the file, and that the vector is empty
-    /// again.
+    /// Advances the position in the file by the `bytes` bytes of the output vector, which were written there. The
+    /// output vector must be empty again before the next record.
     pub fn written(&mut self, bytes: usize) {
         self.base += bytes as u64;
     }

@@ -63,7 +63,7 @@ impl LineWriter {
         LineWriter { prefix: Prefix::new(tid), text: Vec::new() }
     }
 
-    /// Begins the line of a message.
+    /// Appends the key and the kind with which the first line of a message begins.
     #[inline]
     pub(crate) fn message(&self, ticks: Ticks, out: &mut Vec<u8>) {
         self.prefix.begin(out, ticks, Kind::Message);

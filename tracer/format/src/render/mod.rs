@@ -18,7 +18,8 @@ use crate::states::ThreadState;
 use crate::wait::{Wait, WaitCause};
 pub(crate) use lines::{LineWriter, PlainContent, PlainRecord, PlainRecords, plain_text};
 
-/// The number of records that are rendered one by one after a record that cannot be rendered with others at once.
+/// The number of records that are rendered one by one after a record that cannot be rendered in a batch; then a batch
+/// is tried again.
 pub(crate) const RECORDS_BEFORE_BATCH: u32 = 16;
 
 /// The state from which the renderer of a thread's records continues.
@@ -61,7 +62,7 @@ pub struct FileTotals {
 }
 
 impl FileTotals {
-    /// Returns the totals of these files and of `others` together.
+    /// Returns the sums of these totals and `others`.
     #[must_use]
     pub fn and(&self, others: &FileTotals) -> FileTotals {
         FileTotals {
@@ -97,7 +98,7 @@ impl RenderState {
     }
 }
 
-/// The totals that a producer has counted since it took its ring.
+/// The losses and the waits that a producer has counted since its thread took the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// The number of messages that found no room in the ring.
@@ -183,15 +184,16 @@ impl Renderer {
         }
     }
 
-    /// Notes that further output begins at this position of the file, in bytes, and that the output vector
-    /// is empty. The position matters for a raw file, whose records must not cross the borders of blocks.
+    /// Sets the position of the file, in bytes, at which further output begins; the output vector must be empty. The
+    /// position matters for a raw file, whose records must not cross the borders of blocks.
     pub fn begin_at(&mut self, position: u64) {
         if let Form::Raw(raw) = &mut self.form {
             raw.begin_at(position);
         }
     }
 
-    /// Notes that `bytes` bytes were appended since [`Renderer::begin_at`], and are now in the file.
+    /// Advances the position at which further output begins by the `bytes` bytes that were appended since then, and are
+    /// in the file now. See [`Renderer::begin_at`].
     pub fn written(&mut self, bytes: usize) {
         if let Form::Raw(raw) = &mut self.form {
             raw.written(bytes);
@@ -204,7 +206,7 @@ impl Renderer {
         self.state
     }
 
-    /// Notes that the output continues in another file, which has no lines of the module table.
+    /// Prepares the renderer for output in another file, which has no lines of the module table.
     pub fn begin_file(&mut self) {
         (self.modules_written, self.for_ring_ns) = (0, 0);
     }
@@ -438,7 +440,8 @@ impl Renderer {
         self.state.behind = back > 0;
     }
 
-    /// Ends a message whose last piece will not come, or will be skipped when it comes.
+    /// Ends a message that lacks its last piece, and reports it as torn. The piece will not come, or will be skipped
+    /// when it comes.
     pub fn close_torn(&mut self, out: &mut Vec<u8>) {
         if self.state.in_message {
             (self.state.in_message, self.state.in_lost) = (false, true);
@@ -449,7 +452,8 @@ impl Renderer {
         }
     }
 
-    /// Ends a message whose thread has begun its next message, so that no further piece will come.
+    /// Ends a message that lacks its last piece, as [`close_torn`](Renderer::close_torn) does: its thread has begun its
+    /// next message, so the piece will not come.
     fn close_before_next(&mut self, out: &mut Vec<u8>) {
         if self.state.in_message {
             self.close_torn(out);
@@ -553,8 +557,8 @@ impl Renderer {
         self.lost(gone.records, LossReason::FileRemoved, out);
     }
 
-    /// Notes that `gone` messages and `waits` waits are no longer in the file, for the given reason, and that the
-    /// file continues after them with a new line.
+    /// Subtracts `gone` messages and `waits` waits, which are no longer in the file, from its counts, and counts the
+    /// messages as lost for this `reason`. The file continues after them with a new line.
     pub fn forget(&mut self, gone: u64, waits: u64, reason: LossReason) {
         let gone = gone.min(self.state.records);
         self.state.waits = self.state.waits.saturating_sub(waits);

@@ -629,7 +629,8 @@ impl Written {
         }
     }
 
-    /// Returns the current values of the counters, each read alone.
+    /// Returns the current values of the counters. They may be of slightly different moments, because they are read one
+    /// after the other.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let get = |field: &AtomicU64| field.load(Ordering::Relaxed);

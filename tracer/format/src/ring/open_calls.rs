@@ -50,7 +50,8 @@ pub struct OpenCalls {
     first: AtomicU64,
     /// The number of the next call that will be held back.
     end: AtomicU64,
-    /// The number of the call that was moved into the ring last, plus 1.
+    /// The number of the call whose move into the ring was begun last, plus 1; 0 if there was none. Whether its record
+    /// is in the ring already follows from `moved_at`.
     moved: AtomicU64,
     /// The head of the ring when the move of that call into the ring began.
     moved_at: AtomicU64,
@@ -135,15 +136,16 @@ impl OpenCalls {
         (self.count() > 0).then(|| self.read(self.first())).flatten()
     }
 
-    /// Notes that the outermost call will be the next record that is committed in the ring; until then the ring's
-    /// head is `head`.
+    /// Stores that the outermost call will be the next record that is committed in the ring; until then the ring's head
+    /// is `head`.
     pub fn begin_move(&self, head: u64) {
         self.moved_at.store(head, Ordering::Relaxed);
         // Release: a thread that sees the number sees the head.
         self.moved.store(self.first().wrapping_add(1), Ordering::Release);
     }
 
-    /// Notes that the call that [`begin_move`](Self::begin_move) has announced is in the ring, or lost.
+    /// Forgets the outermost call: its record, which [`begin_move`](Self::begin_move) has announced, is in the ring, or
+    /// lost.
     pub fn end_move(&self) {
         self.first.store(self.first().wrapping_add(1), Ordering::Release);
     }

@@ -80,7 +80,7 @@ pub enum Align {
     Right,
 }
 
-/// A sign flag.
+/// The sign flag of a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
     /// `+`, a sign also for positive numbers.
@@ -89,7 +89,7 @@ pub enum Sign {
     Minus,
 }
 
-/// The case of hex digits.
+/// The case of the hex digits that `{:x?}` or `{:X?}` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HexCase {
     /// `x`, lower case.
@@ -98,7 +98,7 @@ pub enum HexCase {
     Upper,
 }
 
-/// A width or precision.
+/// The width or the precision of a placeholder, as the format string gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CountSpec {
     /// No width or precision.

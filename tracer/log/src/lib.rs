@@ -177,8 +177,8 @@ fn is_traced(metadata: &Metadata<'_>, target: Hash) -> bool {
     })
 }
 
-/// Records a log record. `log` has no identifier for a place, so the bridge distinguishes places by all data that
-/// `log` has about them; two calls in one line with the same texts are one place.
+/// Writes a record of `log` into the trace, as a message. `log` has no identifier for a place, so the bridge
+/// distinguishes places by all data that `log` has about them; two calls in one line with the same texts are one place.
 #[inline]
 fn trace(record: &Record<'_>, target: Hash) {
     let mut values = Values::new();

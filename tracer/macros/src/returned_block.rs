@@ -17,7 +17,7 @@ use syn::{
 pub(crate) struct Found {
     /// The number of `async` blocks, which were changed.
     pub(crate) blocks: usize,
-    /// The number of other expressions.
+    /// The number of expressions that are not `async` blocks.
     pub(crate) others: usize,
 }
 
@@ -60,7 +60,7 @@ impl VisitMut for Search<'_> {
 }
 
 impl Search<'_> {
-    /// Looks at the value of a block, which the function returns.
+    /// Searches the value of a block, which the function returns: see [`value`](Search::value).
     fn block(&mut self, block: &mut Block) {
         match block.stmts.split_last_mut() {
             Some((Stmt::Expr(value, None), before)) => self.value(value, before),
@@ -71,7 +71,9 @@ impl Search<'_> {
         }
     }
 
-    /// Looks at an expression whose value the function returns; `before` has the statements before it in its block.
+    /// Searches an expression whose value the function returns: calls `change` with each `async` block that may be that
+    /// value, and counts these blocks and the other expressions. `before` has the statements before the expression in
+    /// its block.
     fn value(&mut self, value: &mut Expr, before: &mut [Stmt]) {
         match value {
             Expr::Async(block) => {

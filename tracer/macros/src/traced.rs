@@ -83,7 +83,7 @@ fn options(input: ParseStream) -> syn::Result<Options> {
     Ok(options)
 }
 
-/// Traces the functions of an item, and of the items in it.
+/// Makes the functions of an item, and of the items in it, record their calls.
 fn trace_item(options: &Options, item: &mut Item) -> syn::Result<()> {
     match item {
         Item::Fn(function) => {
@@ -127,8 +127,8 @@ fn has_own(attributes: &[Attribute]) -> bool {
     attributes.iter().any(is_own)
 }
 
-/// Traces a function. If the options are those of the item that contains it, and it cannot be traced, it is left
-/// unchanged.
+/// Makes a function record its calls. If the options are those of the item that contains it, and it cannot be traced,
+/// it is left unchanged.
 fn trace_function(
     options: &Options,
     attributes: &[Attribute],

@@ -27,9 +27,9 @@ static SEEN: AtomicU64 = AtomicU64::new(0);
 /// value is of a moment before the changes that a later look finds, because the counts only grow.
 static UNCHANGED_UNTIL: AtomicU64 = AtomicU64::new(0);
 
-/// Returns whether modules may have been loaded or unloaded since the list was read last. If none were, notes that, so
-/// that what is loaded next cannot be taken for something that was there before. `now` reads the clock of the process's
-/// records. For any thread: takes the loader's lock, for a few nanoseconds.
+/// Returns whether modules may have been loaded or unloaded since the list was read last. If none were, stores the
+/// ticks of this call, so that what is loaded next cannot be taken for something that was there before. `now` reads the
+/// clock of the process's records. For any thread: takes the loader's lock, for a few nanoseconds.
 #[must_use]
 pub fn may_have_changed(now: fn() -> Ticks) -> bool {
     let before = now();

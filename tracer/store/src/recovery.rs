@@ -47,7 +47,7 @@ pub struct Recovery {
 /// A dead run, and the result of its recovery.
 #[derive(Debug)]
 pub struct Recovered {
-    /// The run.
+    /// The content of the run's `# run` line.
     pub run: Run,
     /// The directories in which the run's trace files are.
     pub directories: Vec<PathBuf>,

@@ -36,8 +36,8 @@ pub use trace_place::{EndedFile, MessageFn, SMALLEST_FILE, TracePlace};
 
 /// The size in bytes of the portions in which text is written. It is small, so that a waiting thread soon finds room.
 const PORTION: usize = 512 * 1024;
-/// The size in bytes of the portions of a raw file, whose records are as long as in the ring: a quarter of
-/// the usual ring, so that a thread hardly waits if the flusher is as fast as the thread.
+/// The size in bytes of the portions of a raw file, whose records are as long as in the ring: a quarter of a ring of
+/// the default size, so that a thread hardly waits if the flusher is as fast as the thread.
 const RAW_PORTION: usize = 256 * 1024;
 
 /// The number of bytes that are left free for the last lines of a file, if the process's limit restricts its
@@ -56,7 +56,7 @@ fn is_no_room(error: &io::Error) -> bool {
 /// A ring that is drained, and the values for the first lines of its file.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainedRing<'a> {
-    /// The ring.
+    /// The memory of the ring.
     pub memory: &'a Memory,
     /// The kind of the ring's memory, which decides whether it outlives its process.
     pub place: RingPlace,

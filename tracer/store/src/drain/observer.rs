@@ -44,8 +44,8 @@ impl<'a> Observer<'a> {
         Observer { drained, info, tables, on_file: drain.renderer.state(), drain }
     }
 
-    /// Notes that the thread's file does not exist any more, so that the text begins another file. The thread's other
-    /// files are in `place`.
+    /// Makes the text begin another file, because the thread's file does not exist any more. The thread's other files
+    /// are in `place`.
     ///
     /// # Errors
     /// An existing file cannot be read.

@@ -148,7 +148,7 @@ pub fn runs(directories: &[PathBuf], wanted: impl Fn(&Manifest) -> bool) -> Vec<
     entries.filter_map(|entry| run(entry.path())).collect()
 }
 
-/// The runs of other users.
+/// The result of a search for the runs of other users.
 #[derive(Debug, Default)]
 pub struct OtherUsersRuns {
     /// The runs, living or dead.

@@ -55,7 +55,7 @@ pub fn take_own_descriptors() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns nothing: the boot has no id on this system, so ticks of different boots cannot be distinguished.
+/// Returns an empty id: the boot has none on this system, so ticks of different boots cannot be distinguished.
 pub fn boot_id() -> Vec<u8> {
     Vec::new()
 }
@@ -65,12 +65,12 @@ pub fn counter_is_trusted() -> bool {
     true
 }
 
-/// Returns nothing: modules are not listed on this system.
+/// Returns `None`: modules are not listed on this system.
 pub fn module_counts() -> Option<(u64, u64)> {
     None
 }
 
-/// Returns nothing: modules are not listed on this system, so addresses get no names.
+/// Returns `None`: modules are not listed on this system, so addresses get no names.
 pub fn loaded_modules() -> Option<LoadedModules> {
     None
 }
@@ -85,7 +85,7 @@ pub fn since_boot_ns() -> Option<u64> {
     super::unix::clock_ns(libc::CLOCK_MONOTONIC_RAW)
 }
 
-/// Returns nothing: the accuracy of the wall clock is not read on this system.
+/// Returns no values: the accuracy of the wall clock is not read on this system.
 pub fn wall_quality() -> WallQuality {
     WallQuality::default()
 }

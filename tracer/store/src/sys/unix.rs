@@ -51,7 +51,7 @@ thread_local! {
     static FILE_USER: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Notes that the calling thread has the rights to files of `user` from here on.
+/// Stores that the calling thread has the rights of `user` to files from here on.
 #[cfg(target_os = "linux")]
 pub(super) fn set_file_user(user: u32) {
     FILE_USER.set(Some(user));

@@ -181,7 +181,8 @@ pub fn is_private_directory(path: &Path) -> bool {
     rights::is_private_directory(path)
 }
 
-/// Returns a number for this user if `path` is a directory that only this user can enter.
+/// Returns 0, which stands for this user because users have no numbers on Windows, if `path` is a directory that only
+/// this user can enter.
 pub fn private_directory_of(path: &Path) -> Option<u32> {
     is_private_directory(path).then(effective_user)
 }
@@ -368,7 +369,7 @@ pub fn runtime_directories() -> Vec<PathBuf> {
 }
 
 /// Returns the time at which the system was started, by a clock that is never set: it is the same in all processes
-/// until the next start. Returns nothing if the system does not report it.
+/// until the next start. Returns an empty id if the system does not report it.
 pub fn boot_id() -> Vec<u8> {
     let mut time = TimeOfDay::default();
     let bytes = size_of::<TimeOfDay>() as u32;
@@ -430,12 +431,12 @@ pub fn raw_ns() -> Option<u64> {
     Some(monotonic_ns())
 }
 
-/// Returns nothing: no clock that includes the time for which the machine was suspended is read on Windows.
+/// Returns `None`: no clock that includes the time for which the machine was suspended is read on Windows.
 pub fn since_boot_ns() -> Option<u64> {
     None
 }
 
-/// Returns nothing: the system does not report the accuracy of the wall clock.
+/// Returns no values: the system does not report the accuracy of the wall clock.
 pub fn wall_quality() -> WallQuality {
     WallQuality::default()
 }

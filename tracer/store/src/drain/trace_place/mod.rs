@@ -160,7 +160,7 @@ impl TracePlace {
         Ok(TraceFile { file, path, number, identity, length, rotate_at, _open })
     }
 
-    /// Returns whether so many files are open that one should be closed until its next write.
+    /// Returns whether so many trace files are open that one of them should be closed until its next write.
     pub fn is_crowded(&self) -> bool {
         self.open.load(Ordering::Relaxed) > self.max_open_files
     }

@@ -101,21 +101,21 @@ impl TracePlace {
         self.total.dropped
     }
 
-    /// Notes that a file of the run had `before` bytes and has `now` bytes.
+    /// Changes the total size by the growth of a file of the run, which had `before` bytes and has `now` bytes.
     pub(in crate::drain) fn note_growth(&mut self, before: u64, now: u64) {
         let total = &mut self.total;
         total.taken = total.taken.saturating_add(allocated(now)).saturating_sub(allocated(before));
         total.longest = total.longest.max(now);
     }
 
-    /// Notes the file of a thread that has ended, if there is a limit, because the file may have to be dropped.
+    /// Adds the file of a thread that has ended to the files that may be dropped, if there is a limit.
     pub fn note_ended(&mut self, file: Option<EndedFile>) {
         if self.total.most != u64::MAX {
             self.total.ended.extend(file);
         }
     }
 
-    /// Notes that files may be droppable again.
+    /// Ends the effect of [`TracePlace::note_nothing_droppable`], because there may be something to drop again.
     pub fn recheck_total(&mut self) {
         self.total.is_at_floor = false;
     }
@@ -130,7 +130,8 @@ impl TracePlace {
         }
     }
 
-    /// Notes that nothing more can be dropped, until [`TracePlace::recheck_total`] is called.
+    /// Makes [`TracePlace::is_over_total`] return false, because nothing more can be dropped, until
+    /// [`TracePlace::recheck_total`] is called.
     pub fn note_nothing_droppable(&mut self) {
         self.total.is_at_floor = true;
     }

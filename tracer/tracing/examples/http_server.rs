@@ -55,7 +55,7 @@ fn main() -> Outcome<()> {
     })
 }
 
-/// Takes connections as they come; each has one request.
+/// Accepts connections without end, and serves one request on each.
 async fn serve(listener: TcpListener) -> Outcome<()> {
     let store = Store::default();
     loop {

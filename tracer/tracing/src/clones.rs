@@ -34,7 +34,7 @@ impl Clones {
         *handles.entry(id).or_default() += 1;
     }
 
-    /// Counts one handle of a span less; returns whether it was the span's last one.
+    /// Removes one handle of a span from the count; returns whether it was the span's last one.
     #[inline]
     pub(crate) fn take(&self, id: u64) -> bool {
         self.count.load(Ordering::Relaxed) == 0 || self.take_counted(id)

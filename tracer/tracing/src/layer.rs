@@ -39,8 +39,8 @@ impl Layer {
         recent.map(|span| entered::enter(id.into_u64(), span)).is_some()
     }
 
-    /// Forgets an older span that had the id `id`, which is now that of a new span. If the new span is recorded, it is
-    /// noted after this.
+    /// Removes an older span with the id `id`, which is now that of a new span, from the recent spans. If the new span
+    /// is recorded, it is added after this.
     #[inline]
     pub(crate) fn forget(&self, id: &Id) {
         if self.recent.get(id.into_u64()).is_some() {

@@ -50,7 +50,7 @@ impl Recent {
         self.0.get((id.wrapping_mul(MIX) >> (u64::BITS - SLOTS.ilog2())) as usize)
     }
 
-    /// Notes the span that has this id in the registry from now on; `known` is `None` if that span is not recorded.
+    /// Stores `known` as the span that has this id in the registry from now on; `None` if that span is not recorded.
     #[inline]
     pub(crate) fn note(&self, id: u64, known: Option<RecordedSpan>) {
         let Some(slot) = self.slot(id) else { return };
@@ -70,7 +70,7 @@ impl Recent {
         slot.id.store(id, Ordering::Release);
     }
 
-    /// Returns the living span that has this id in the registry, if it is noted.
+    /// Returns the living span that has this id in the registry, if it is in the cache.
     #[inline]
     pub(crate) fn get(&self, id: u64) -> Option<RecordedSpan> {
         let slot = self.slot(id)?;

@@ -47,7 +47,7 @@ thread_local! {
     static KIND_CACHE: [Cell<(usize, Option<&'static SpanKind>)>; CACHE_ENTRIES] = const { [const { Cell::new((0, None)) }; CACHE_ENTRIES] };
 }
 
-/// A part of [`BY_NUMBER`].
+/// A part of [`BY_NUMBER`], which is allocated when the first kind in it is made.
 type Chunk = OnceLock<Box<[OnceLock<&'static SpanKind>]>>;
 
 /// All kinds by number, in chunks that grow: found without a lock.

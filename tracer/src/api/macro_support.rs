@@ -82,8 +82,8 @@ impl<'a, By, T: ?Sized> Deref for Arg<'a, By, T> {
 }
 
 impl<'a> TextArg<'a, by::Display, path::Display<'_>> {
-    /// Returns the argument in a form whose text can be copied into a record. The standard library prints such an
-    /// argument without calling any code of the program.
+    /// Returns the argument, a displayed path, in a form whose text is copied into the record. The text is made in the
+    /// call, on the traced thread; this runs code of the standard library only, none of the program.
     #[inline(always)]
     #[must_use]
     pub fn __tracer_capture(&self) -> CapturedText<'a> {

@@ -32,8 +32,8 @@ impl Pace {
         Pace { last: None, times: [NEVER; 2], longest: NEVER }
     }
 
-    /// Notes the fill level of a ring of `capacity` bytes at `now`. Its thread is at the position `head`, and `waiting`
-    /// bytes before `head` wait for the flusher.
+    /// Measures how fast a ring of `capacity` bytes fills, by its fill level at `now`: its thread is at the position
+    /// `head`, and `waiting` bytes before `head` wait for the flusher.
     pub(super) fn look(&mut self, now: Instant, head: u64, waiting: u64, capacity: u64) {
         let (at, from) = *self.last.get_or_insert((now, head));
         let elapsed = now.saturating_duration_since(at);

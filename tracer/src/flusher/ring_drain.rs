@@ -177,7 +177,7 @@ impl RingDrain {
         Ok(Extent::All(None))
     }
 
-    /// Drains up to the thread's current position and not further, so that a busy thread does not keep the others
+    /// Drains up to the thread's current position and not further, so that a busy thread does not keep other threads
     /// waiting. Returns false if it was interrupted.
     fn drain_records(
         &mut self,
@@ -303,8 +303,8 @@ impl RingDrain {
         if is_unseen { self.ring.header().main.lost_full.load(Ordering::Relaxed) } else { 0 }
     }
 
-    /// Notes that the ring's thread has ended after `count` other threads, and adds it to `count`, unless that was
-    /// noted before.
+    /// Adds 1 to `count`, the number of threads that were seen to end, and stores the result as the position of the
+    /// ring's thread among them. Further calls do nothing.
     pub(crate) fn note_end(&mut self, count: &mut u64) {
         if self.ended.is_none() {
             *count += 1;

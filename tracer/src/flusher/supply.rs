@@ -179,7 +179,8 @@ impl Supply {
         self.modules.lines();
     }
 
-    /// Counts `records` that are dropped with the flight recorders of threads that ended long ago.
+    /// Adds `records` to the number of records that were dropped with the flight recorders of threads that ended long
+    /// ago.
     pub(crate) fn forget(&mut self, records: u64) {
         self.forgotten += records;
         for directory in self.directories_mut() {

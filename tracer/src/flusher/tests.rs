@@ -22,7 +22,7 @@ use crate::shared::thread_name::ThreadName;
 use crate::shared::thread_ring::ThreadRing;
 use crate::user::config::{Config, FullPolicy};
 
-/// A run whose only flusher is the test.
+/// Returns a run, and its flusher, which has no thread: the test calls its functions.
 fn run(files: &Path, rings: &Path) -> (&'static Run, Flusher) {
     let (run, mut flusher) = run_without_rings(files, rings, 64 * 1024, FullPolicy::Drop);
     flusher.supply_rings();
@@ -51,12 +51,12 @@ fn rings_directory() -> TempDir {
     tempfile::Builder::new().permissions(owner_only).tempdir().unwrap()
 }
 
-/// Plays a thread that takes a ring.
+/// Takes a ring of the run for a thread with the id `tid`, which the test stands for.
 fn attach(run: &'static Run, tid: u64) -> &'static ThreadRing {
     attach_with_losses(run, tid, 0)
 }
 
-/// Plays a thread that takes a ring after it has lost records.
+/// Takes a ring as [`attach`] does, for a thread that has lost `lost` records before.
 fn attach_with_losses(run: &'static Run, tid: u64, lost: u64) -> &'static ThreadRing {
     let (ring, _) = run.ready.take().unwrap();
     ring.lend(tid, &ThreadName { system: *b"played by a test", thread: None, whole: None }, Ticks(1), lost);

@@ -134,13 +134,13 @@ impl Lane {
         self.pos.get() + bytes <= self.limit.load(Ordering::Relaxed)
     }
 
-    /// Remembers room that [`Lane::find`] found.
+    /// Sets the position and the limit for the next record to the room that [`Lane::find`] has found.
     pub(crate) fn take(&self, reservation: Reservation) {
         self.pos.set(reservation.start);
         self.limit.store(reservation.limit, Ordering::Relaxed);
     }
 
-    /// Remembers the end of the room for a message's next piece; the message itself began before.
+    /// Sets the limit to the end of the room for a message's next piece; the position stays at the message's beginning.
     pub(crate) fn limit_to(&self, reservation: Reservation) {
         self.limit.store(reservation.limit, Ordering::Relaxed);
     }

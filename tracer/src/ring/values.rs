@@ -16,7 +16,7 @@ use trace_format::capture::{Capture, Cursor, by};
 use super::arguments::Arguments;
 use super::producer::MAX_CAPTURED;
 
-/// The type of a gathered value.
+/// The type of a value that is gathered for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ValueType {
@@ -56,7 +56,7 @@ impl ValueType {
     }
 }
 
-/// A gathered value.
+/// A value that was gathered for a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     /// An `i64`.
@@ -137,56 +137,56 @@ impl Values {
         }
     }
 
-    /// Adds an `i64`.
+    /// Adds an `i64` with this key.
     #[inline]
     pub fn i64(&mut self, key: u64, value: i64) {
         self.begin(key, ValueType::I64);
         self.put(value.to_le_bytes());
     }
 
-    /// Adds a `u64`.
+    /// Adds a `u64` with this key.
     #[inline]
     pub fn u64(&mut self, key: u64, value: u64) {
         self.begin(key, ValueType::U64);
         self.put(value.to_le_bytes());
     }
 
-    /// Adds an `i128`.
+    /// Adds an `i128` with this key.
     #[inline]
     pub fn i128(&mut self, key: u64, value: i128) {
         self.begin(key, ValueType::I128);
         self.put(value.to_le_bytes());
     }
 
-    /// Adds a `u128`.
+    /// Adds a `u128` with this key.
     #[inline]
     pub fn u128(&mut self, key: u64, value: u128) {
         self.begin(key, ValueType::U128);
         self.put(value.to_le_bytes());
     }
 
-    /// Adds an `f64`.
+    /// Adds an `f64` with this key.
     #[inline]
     pub fn f64(&mut self, key: u64, value: f64) {
         self.begin(key, ValueType::F64);
         self.put(value.to_le_bytes());
     }
 
-    /// Adds a `bool`.
+    /// Adds a `bool` with this key.
     #[inline]
     pub fn bool(&mut self, key: u64, value: bool) {
         self.begin(key, ValueType::Bool);
         self.put([u8::from(value)]);
     }
 
-    /// Adds a `char`.
+    /// Adds a `char` with this key.
     #[inline]
     pub fn char(&mut self, key: u64, value: char) {
         self.begin(key, ValueType::Char);
         self.put(u32::from(value).to_le_bytes());
     }
 
-    /// Adds a text that is a value of the program.
+    /// Adds a text that is a value of the program, with this key.
     #[inline]
     pub fn str(&mut self, key: u64, value: &str) {
         self.begin(key, ValueType::Str);

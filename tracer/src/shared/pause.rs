@@ -13,7 +13,7 @@ use crate::words::switch::TracingState;
 /// Relaxed: the thread that decides reads it, and the decision has a word of its own.
 static PAUSED: AtomicBool = AtomicBool::new(false);
 
-/// Notes that the run that begins is paused, or is not.
+/// Stores whether the run that begins is paused.
 pub(crate) fn begin(paused: bool) {
     PAUSED.store(paused, Ordering::Relaxed);
 }

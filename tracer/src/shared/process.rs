@@ -35,7 +35,8 @@ pub(crate) fn stand() -> TracingState {
 /// of.
 static ERA: AtomicU32 = AtomicU32::new(0);
 
-/// Notes that the process records nothing from now on, for a while or for good.
+/// Begins an era in which the process records nothing, for a while or for good: threads forget the open calls of
+/// functions that they know of.
 pub(crate) fn begin_era() {
     ERA.fetch_add(1, Ordering::Relaxed);
 }

@@ -83,12 +83,12 @@ impl Requests {
         result.unwrap_or_else(|| Err(flusher_gone_error()))
     }
 
-    /// Takes the next request. For the flusher.
+    /// Removes the next request from the queue and returns it; `None` if no thread waits. Only the flusher calls it.
     pub(crate) fn take(&self) -> Option<Request> {
         self.0.lock().requests.pop_front()
     }
 
-    /// Stops taking requests; those that wait are answered with an error. For the flusher, at its end.
+    /// Stops taking requests; those that wait are answered with an error. Only the flusher calls it, at its end.
     pub(crate) fn end(&self) {
         let mut waiting = self.0.lock();
         waiting.ended = true;

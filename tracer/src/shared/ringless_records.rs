@@ -19,12 +19,12 @@ pub(crate) fn unreported_count() -> u64 {
     WITHOUT_RING.load(Ordering::Acquire).saturating_sub(REPORTED_RECORDS.load(Ordering::Relaxed))
 }
 
-/// Counts `records` that found no ring as reported in a file of the run.
+/// Adds `records`, which found no ring, to the number of those that a file of the run reports.
 pub(crate) fn count_reported(records: u64) {
     REPORTED_RECORDS.fetch_add(records, Ordering::Relaxed);
 }
 
-/// Counts `records` that found no ring.
+/// Adds `records`, which found no ring, to the count.
 pub(crate) fn count_without_ring(records: u64) {
     WITHOUT_RING.fetch_add(records, Ordering::Relaxed);
 }

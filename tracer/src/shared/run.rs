@@ -96,12 +96,12 @@ pub(crate) struct Run {
     pub start: Start,
     /// The flusher's clock readings, in this process's own memory; only the flusher uses them.
     pub looks: Looks,
-    /// The program's panics, noted here if no page outlives the process.
+    /// The panics of the program, counted here if no page outlives the process.
     panics: Panics,
     /// The page that outlives the process: it has the cost of the run's start, the program's panics and the signal that
     /// ends the process. Null if there is no such page.
     page: AtomicPtr<TracedCounters>,
-    /// Whether a thread has noted the cost of the start, or is about to.
+    /// Whether a thread has stored the cost of the start, or is about to.
     start_noted: AtomicBool,
     /// The time, in nanoseconds, that the decision to trace took the thread that made it.
     decision_ns: AtomicU64,
@@ -157,12 +157,13 @@ impl CountedRequest {
         }
     }
 
-    /// Returns whether a request is to be carried out. For the flusher.
+    /// Returns whether a request was made and not carried out yet. Only the flusher calls it.
     pub(crate) fn is_open(&self) -> bool {
         self.done.load(Ordering::Relaxed) != self.wanted.load(Ordering::Relaxed)
     }
 
-    /// Carries out the open requests, if there are any, by `work`. For the flusher.
+    /// Calls `work` if requests were made and not carried out yet, and marks them as carried out. Only the flusher
+    /// calls it.
     pub(crate) fn answer(&self, work: impl FnOnce()) {
         if self.is_open() {
             let wanted = self.wanted.load(Ordering::Acquire);
@@ -270,7 +271,7 @@ impl Run {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Counts records that found no ring, or no file, unless this is a forked child.
+    /// Adds `records`, which found no ring, or no file, to the run's count, unless this is a forked child.
     pub(crate) fn count_ringless(&self, records: u64) {
         if self.is_of_this_process() {
             self.ringless_records.add(records);
@@ -288,14 +289,15 @@ impl Run {
         self.ringless_records.count().max(ringless_records::unreported_count().saturating_sub(self.inherited))
     }
 
-    /// Notes that the run's own file reports `records` that found no ring.
+    /// Counts `records`, which found no ring, as reported, and sets the run's own count of such records to 0: the run's
+    /// own file reports them.
     pub(crate) fn note_ringless_reported(&self, records: u64) {
         self.subtract_ringless(self.ringless_records.count());
         ringless_records::count_reported(records);
     }
 
-    /// Moves the run's counts by traced threads to `page`, which outlives the process. For the flusher, before there
-    /// is a ring.
+    /// Moves the run's count of records without a ring to `page`, which outlives the process, and makes traced threads
+    /// use the page. Only the flusher calls it: before there is a ring, and after it has restored a removed page.
     pub(crate) fn move_counters_to(&self, page: &'static TracedCounters) {
         self.ringless_records.move_to(&page.ringless_records);
         // Release: a thread that has no ring may panic.
@@ -307,21 +309,21 @@ impl Run {
         unsafe { self.page.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Notes in the page that outlives the process, if there is one, that the signal of this name ends the process.
+    /// Stores the name of the signal that ends the process in the page that outlives the process, if there is one.
     pub(crate) fn note_signal(&self, name: &str) {
         if let Some(page) = self.page() {
             page.signal.set(name);
         }
     }
 
-    /// Returns the place where the program's panics are noted: the page that outlives the process, if there is one, or
-    /// this process's memory.
+    /// Returns the place where the program's panics are counted: the page that outlives the process, if there is one,
+    /// or this process's memory.
     pub(crate) fn panics(&self) -> &Panics {
         self.page().map_or(&self.panics, |page| &page.panics)
     }
 
-    /// Returns the end of a thread that has ended for `reason`, for the last line of a file: at an exit, with the
-    /// known cause of the exit. For the flusher.
+    /// Returns the end of a thread that has ended for `reason`, for the last line of a file: at an exit, with the known
+    /// cause of the exit. Only the flusher calls it.
     pub(crate) fn ended(&self, reason: EndReason) -> Ended {
         let seen = Some(clock::now());
         match reason {
@@ -348,14 +350,14 @@ impl Run {
         Cause { panic, signal: None, status }
     }
 
-    /// Notes that the decision that has begun this run took its thread `ns` nanoseconds.
+    /// Stores the time, `ns` nanoseconds, that the decision to begin this run took its thread.
     pub(crate) fn note_decision_time(&self, ns: u64) {
         self.decision_ns.store(ns, Ordering::Relaxed);
     }
 
-    /// Notes that the thread `tid` took a ring at `since` after a wait of `ns` nanoseconds: its file reports the cost
-    /// of the run's start. Does nothing and returns false if another thread was noted before. The thread calls this
-    /// before it makes a record.
+    /// Stores the cost of the run's start, which the file of the thread `tid` reports: that thread took a ring at
+    /// `since`, after a wait of `ns` nanoseconds. Does nothing and returns false if a thread has stored the cost
+    /// before. The thread calls this before it makes a record.
     pub(crate) fn note_start(&self, tid: u64, since: Ticks, ns: u64) -> bool {
         if self.start_noted.swap(true, Ordering::Relaxed) {
             return false;
@@ -423,7 +425,7 @@ impl Run {
         }
     }
 
-    /// Puts a ring into the pool that threads take from; returns false if the pool is full. For the flusher.
+    /// Puts a ring into the pool that threads take from; returns false if the pool is full. Only the flusher calls it.
     pub(crate) fn put_ready(&self, ring: &'static ThreadRing) -> bool {
         let put = self.ready.put(ring);
         if put {
@@ -435,7 +437,7 @@ impl Run {
         put
     }
 
-    /// Counts bytes that were written to files. For the flusher.
+    /// Adds `bytes` to the number of bytes that were written to files. Only the flusher calls it.
     pub(crate) fn count_written(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.exit.progress.fetch_add(1, Ordering::Relaxed);
@@ -470,7 +472,7 @@ impl Run {
         result
     }
 
-    /// Notes that the run has no flusher any more, or never had one.
+    /// Marks the run as closed: it has no flusher any more, or never had one.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }

@@ -368,7 +368,7 @@ impl Site {
         self.word.store(word, Ordering::Relaxed);
     }
 
-    /// Returns the site's entry in the table. For the flusher; the site is queued or in the table.
+    /// Returns the site's entry in the table. Only the flusher calls it, for a site that is queued or in the table.
     fn entry(&self) -> sites::Site {
         if let Some(entry) = self.of_guest {
             return sites::Site { id: self.number(), ..entry.clone() };
@@ -497,7 +497,7 @@ pub(crate) fn go_on() {
 }
 
 /// Returns the entries of the sites that are in a site table already, or whose numbers readers may meet, oldest first.
-/// For the flusher, which begins a new table with them.
+/// The flusher begins a new table with them.
 pub(crate) fn in_site_table() -> Vec<sites::Site> {
     // Acquire: see `write_queued_entries`.
     let mut entries: Vec<_> =

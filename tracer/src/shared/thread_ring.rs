@@ -49,7 +49,7 @@ pub(crate) struct ThreadRing {
     producer: *const Producer,
     /// Whether the ring's thread was ended by the process's exit, not before.
     ended_by_exit: AtomicBool,
-    /// The word in which the thread and the flusher each note that they no longer use the ring.
+    /// The word that says whether the thread and the flusher still use the ring.
     pub detachment: Detachment,
 }
 
@@ -115,8 +115,8 @@ impl ThreadRing {
         self.producer
     }
 
-    /// Wakes the ring's thread if it waits for room and there is plenty of room. For the flusher, after it has freed
-    /// room.
+    /// Wakes the ring's thread if it waits for room and there is plenty of room. Only the flusher calls it, after it
+    /// has freed room.
     pub(crate) fn wake_if_room(&self) {
         let header = self.header();
         let (head, consumed) = (header.main.head(), header.consumed.main.load(Ordering::Relaxed));
@@ -125,9 +125,9 @@ impl ThreadRing {
         }
     }
 
-    /// Notes that the ring's data is reserved below the position `end`. Wakes its thread, if it waits for memory, when
+    /// Stores that the ring's data is reserved below the position `end`. Wakes its thread, if it waits for memory, when
     /// all is reserved: one long wait is cheaper than many short ones, which take the processor away from the flusher.
-    /// For the flusher.
+    /// Only the flusher calls it.
     pub(crate) fn reserved_to(&self, end: u64) {
         self.link.reserved.store(end, Ordering::Release);
         if end == ALL_RESERVED {
@@ -140,7 +140,7 @@ impl ThreadRing {
         self.link.closed.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the ring's thread is outside of any record. For the flusher.
+    /// Returns whether the ring's thread is outside of any record. Only the flusher calls it.
     pub(crate) fn is_idle(&self) -> bool {
         // SAFETY: the page is mapped as long as the ring; `is_idle` loads an atomic.
         unsafe { &*self.producer }.is_idle()
@@ -165,7 +165,7 @@ impl ThreadRing {
         tenancy.state.store(State::Owned as u32, Ordering::Release);
     }
 
-    /// Notes the name that the calling thread, which has the ring, has now.
+    /// Stores the present name of the calling thread, which has the ring, in the ring's header.
     pub(crate) fn note_name(&self, name: [u8; 16]) {
         let header = self.header();
         if header.tenancy.name() != name.split(|byte| *byte == 0).next().unwrap_or_default() {
@@ -173,8 +173,8 @@ impl ThreadRing {
         }
     }
 
-    /// Notes the name that the ring's thread has now, if the thread lives and the system has its name. For the
-    /// flusher.
+    /// Stores the present name of the ring's thread in the ring's header, if the thread lives and the system has its
+    /// name. Only the flusher calls it.
     pub(crate) fn read_name(&self) {
         let tenancy = &self.header().tenancy;
         // Acquire, before the id is loaded: the id is that of the thread whose state this is.
@@ -207,7 +207,8 @@ impl ThreadRing {
         if self.ended_by_exit.load(Ordering::Relaxed) { EndReason::Exit } else { EndReason::Thread }
     }
 
-    /// Closes the ring for its thread, which notices at its next record and takes another one. For the flusher.
+    /// Closes the ring for its thread, which notices at its next record and takes another one. Only the flusher calls
+    /// it.
     pub(crate) fn close(&self) {
         self.link.closed.store(true, Ordering::Release);
         // See [`Producer::was_closed`] for the other half of this handshake.

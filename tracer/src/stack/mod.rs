@@ -194,7 +194,7 @@ pub enum End {
     Stopped,
 }
 
-/// The result of a walk.
+/// The result of a walk of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk {
     /// The number of frames that were written.

@@ -30,7 +30,7 @@ struct Found {
     reserved: [u64; 7],
 }
 
-/// A loaded module.
+/// A loaded module: the executable or a shared library.
 pub(super) struct Module {
     headers: &'static [libc::Elf64_Phdr],
     /// The number that is added to an address in the module's file to get the address in memory.

@@ -69,7 +69,7 @@ impl ConditionFacts {
 
 impl RecordedConditionWait<'_> {
     /// Records that the thread has the lock again, because the time of its wait was `over` or because it was woken.
-    /// Notes it as the holder of `lock` again.
+    /// Stores it as the holder of `lock` again.
     pub(super) fn end(self, over: bool, lock: &LockFacts, place: SourceLocation) {
         lock.hold(place);
         let (number, ns) = (self.facts.number.get(), nanoseconds_since(self.since));

@@ -1,4 +1,5 @@
-//! The guards of the locks: those of `std`, and guards that note that the lock is about to be released.
+//! The guards of the locks: those of `std`, and guards that clear the known holder of a lock right before it is
+//! released.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -7,8 +8,8 @@ use std::sync;
 use super::holder::{LockFacts, SourceLocation};
 use super::{LockResult, PoisonError, TryLockError, TryLockResult};
 
-/// A guard that notes, when it is dropped, that the thread is about to release an exclusive lock. It is a field before
-/// the guard of `std`, so that it is dropped first.
+/// A guard that clears the known holder of an exclusive lock when it is dropped: the thread is about to release the
+/// lock. It is a field before the guard of `std`, so that it is dropped first.
 #[derive(Debug)]
 pub(super) struct Held<'a>(pub(super) &'a LockFacts);
 
@@ -19,7 +20,8 @@ impl Drop for Held<'_> {
     }
 }
 
-/// A guard that notes, when it is dropped, that a reader is about to release the lock.
+/// A guard that clears the known holder of a lock, if it is the calling thread, when it is dropped: the thread, a
+/// reader, is about to release the lock.
 #[derive(Debug)]
 pub(super) struct HeldShared<'a>(pub(super) &'a LockFacts);
 
@@ -61,7 +63,7 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
 pub(super) trait Guard<'a>: Sized {
     type Inner;
 
-    /// Makes the guard, without noting the holder of the lock.
+    /// Makes the guard, without storing the holder of the lock.
     fn new(facts: &'a LockFacts, inner: Self::Inner) -> Self;
 
     /// Makes a guard from the result of a call of `std` that has locked.
@@ -73,7 +75,7 @@ pub(super) trait Guard<'a>: Sized {
         }
     }
 
-    /// Makes a guard from the result of an attempt to lock. Notes the calling thread as the lock's holder since the
+    /// Makes a guard from the result of an attempt to lock. Stores the calling thread as the lock's holder since the
     /// call at `place`, which is `None` while tracing is off.
     #[inline(always)]
     fn of_try(

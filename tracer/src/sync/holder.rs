@@ -138,20 +138,20 @@ impl LockFacts {
         self.number.get()
     }
 
-    /// Notes that the calling thread has the lock since the call at `place`.
+    /// Stores the calling thread as the lock's holder since the call at `place`.
     #[inline(always)]
     pub(super) fn hold(&self, place: SourceLocation) {
         let word = u64::from(steps_to(place)) << 32 | u64::from(thread());
         self.holder.store(word, Ordering::Relaxed);
     }
 
-    /// Notes that the thread that has the exclusive lock is about to release it.
+    /// Clears the holder of an exclusive lock, which is the calling thread and is about to release the lock.
     #[inline(always)]
     pub(super) fn release(&self) {
         self.holder.store(0, Ordering::Relaxed);
     }
 
-    /// Notes that the calling thread, a reader, is about to release the lock.
+    /// Clears the holder of a lock if it is the calling thread, a reader, which is about to release the lock.
     #[inline(always)]
     pub(super) fn release_shared(&self) {
         let word = self.holder.load(Ordering::Relaxed);

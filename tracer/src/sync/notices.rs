@@ -63,12 +63,12 @@ impl NotificationCounts {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).unwrap_or_else(|word| word)
     }
 
-    /// Notes that a thread is about to wait.
+    /// Counts a thread that is about to wait as asleep.
     pub(super) fn begin(&self) {
         self.step(|word| if asleep(word) == MAX_COUNT { word } else { word + ASLEEP });
     }
 
-    /// Notes a notification, of one or of `all` waiting threads, and returns the notifications that it gives to
+    /// Counts a notification of one or of `all` waiting threads, and returns the notifications that it gives to
     /// threads.
     pub(super) fn give(&self, all: bool) -> GivenNotifications {
         let count = |word| {
@@ -85,8 +85,9 @@ impl NotificationCounts {
         }
     }
 
-    /// Notes that a thread waits no longer. Returns the number of the notification that it takes, or 0. A thread whose
-    /// time was `over` takes one only if no thread is counted as asleep; otherwise it is one of those.
+    /// Removes a thread that waits no longer from the counts. Returns the number of the notification that it takes, or
+    /// 0. A thread whose time was `over` takes one only if no thread is counted as asleep; otherwise it is one of
+    /// those.
     pub(super) fn end(&self, over: bool) -> u64 {
         let takes = |word| pending(word) > 0 && !(over && asleep(word) > 0);
         let before =

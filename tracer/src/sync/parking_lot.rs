@@ -94,7 +94,7 @@ fn wait_recorded(
     got
 }
 
-/// Notes the calling thread as the holder of a lock if `got` is true: it has taken the lock at once. Returns `got`.
+/// Stores the calling thread as the holder of a lock if `got` is true: it has taken the lock at once. Returns `got`.
 #[inline(always)]
 fn taken(facts: &LockFacts, place: SourceLocation, got: bool) -> bool {
     if got && !is_off() {

@@ -1,4 +1,4 @@
-//! Linux.
+//! The functions of this folder for Linux.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::ffi::CStr;
@@ -158,7 +158,7 @@ mod status {
         STATUS.store(status as u32 % 256 + 1, Ordering::Relaxed);
     }
 
-    /// Ensures that the status is noted when the process exits.
+    /// Ensures that [`STATUS`] is set when the process exits.
     pub(super) fn watch() {
         static DONE: AtomicBool = AtomicBool::new(false);
         if !DONE.swap(true, Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! macOS, and the functions that other Unix systems share with it. Type-checked, not yet run.
+//! The functions of this folder for macOS, and those that other Unix systems share with it. Type-checked, not yet run.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::ffi::CStr;

@@ -1,4 +1,5 @@
-//! Windows. docs/systems.md lists the guarantees on Windows and the weaker ones compared with Linux.
+//! The functions of this folder for Windows. docs/systems.md lists the guarantees on Windows and the weaker ones
+//! compared with Linux.
 //!
 //! Code that runs at the ends of threads and of the process does not call the loader: another thread that loads a
 //! library or ends may hold the loader's lock, and wait for the thread that runs the code.

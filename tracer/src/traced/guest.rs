@@ -56,7 +56,7 @@ pub(super) fn warn_of_incompatible_copies() {
     }
 }
 
-/// Adopts the terms of the owner's run, before this copy's switch says that tracing is on.
+/// Applies the settings of the owner's run in this copy, before this copy's switch says that tracing is on.
 fn take(terms: Terms) {
     clock::set_kind(terms.clock);
     scope::set_call_sites(terms.call_sites != 0);
@@ -140,7 +140,7 @@ unsafe extern "C" fn on_switched(terms: *const Terms) {
     switched::call_listeners();
 }
 
-/// Notes this copy's function that returns the names of symbols, for the owner.
+/// Stores this copy's function that returns the names of symbols, for the owner.
 #[inline(always)]
 pub(super) fn set_names_function(names_of: NamesOf) {
     if NAMES_OF.load(Ordering::Relaxed).is_null() {

@@ -38,8 +38,8 @@ pub(crate) fn arm() {
     }
 }
 
-/// Records the panic, calls `before`, the program's own hook, and notes that this hook runs: the panic may end the
-/// process.
+/// Records the panic, counts it as deadly, calls `before`, the program's own hook, and counts the panic as deadly no
+/// more if it will unwind.
 #[inline(never)]
 fn on_panic(info: &PanicHookInfo<'_>, before: &dyn Fn(&PanicHookInfo<'_>)) {
     let owner = copies::joined();
@@ -62,22 +62,22 @@ fn on_panic(info: &PanicHookInfo<'_>, before: &dyn Fn(&PanicHookInfo<'_>)) {
     }
 }
 
-/// Notes that the calling thread panics, which may end the process.
+/// Counts a panic of the calling thread as deadly: it may end the process.
 pub(super) fn begins() {
     if let Some(run) = process::running() {
         run.panics().begin(sys::thread_id());
     }
 }
 
-/// Takes the snapshot of a panic that the program's own hook has reported. That hook may have begun the first run, or
-/// another one.
+/// Has the flusher write the flight recorders after a panic that the program's own hook has reported. That hook may
+/// have begun the first run, or another one.
 pub(super) fn take_panic_snapshot() {
     if let Some(run) = process::running().filter(|run| run.config.full_policy == FullPolicy::Overwrite) {
         take_snapshot(run);
     }
 }
 
-/// Notes that the panic goes on by unwinding the calling thread's stack.
+/// Counts a panic of the calling thread as deadly no more: it goes on by unwinding the thread's stack.
 pub(super) fn unwinds() {
     if let Some(run) = process::running() {
         run.panics().note_unwinding();

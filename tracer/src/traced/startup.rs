@@ -70,7 +70,7 @@ const UNDECIDED: u32 = 0;
 const WANTED: u32 = 1;
 const UNWANTED: u32 = 2;
 
-/// Waits until the run is published, or is not wanted. For the flusher.
+/// Waits until the run is published, or is not wanted; returns whether it is wanted. Only the flusher thread calls it.
 fn is_wanted(decided: &AtomicU32) -> bool {
     loop {
         match decided.load(Ordering::Acquire) {

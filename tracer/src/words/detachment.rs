@@ -33,26 +33,27 @@ impl Detachment {
         Detachment(AtomicU32::new(0))
     }
 
-    /// Notes that the thread no longer uses the ring. Returns true if the flusher does not use it either: then the
+    /// Marks the ring as no longer used by its thread. Returns true if the flusher does not use it either: then the
     /// caller frees it.
     #[must_use]
     pub(crate) fn detach_thread(&self) -> bool {
         self.0.fetch_or(THREAD_DETACHED, Ordering::AcqRel) & FLUSHER_DETACHED != 0
     }
 
-    /// Notes that the flusher no longer uses the ring. Returns true if its thread does not use it either: then the
+    /// Marks the ring as no longer used by the flusher. Returns true if its thread does not use it either: then the
     /// caller frees it.
     #[must_use]
     pub(crate) fn detach_flusher(&self) -> bool {
         self.0.fetch_or(FLUSHER_DETACHED, Ordering::AcqRel) & THREAD_DETACHED != 0
     }
 
-    /// Returns whether the thread no longer uses the ring. For the flusher.
+    /// Returns whether the thread no longer uses the ring. Only the flusher calls it.
     pub(crate) fn is_thread_detached(&self) -> bool {
         self.0.load(Ordering::Acquire) & THREAD_DETACHED != 0
     }
 
-    /// Makes the ring ready to be lent to another thread. For the flusher, after the previous thread has left the ring.
+    /// Makes the ring ready to be lent to another thread. Only the flusher calls it, after the previous thread has left
+    /// the ring.
     pub(crate) fn renew(&self) {
         // Relaxed: the ring goes to the next thread through the pool.
         self.0.store(0, Ordering::Relaxed);

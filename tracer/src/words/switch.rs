@@ -169,15 +169,15 @@ impl SwitchWord {
         self.step(attempt.0, if paused { PAUSED } else { ON })
     }
 
-    /// Notes that a flusher thread exists for this attempt, so that no other thread can take the decision over any
-    /// more. Returns false if one has done so before. Both the decider that has started the flusher thread and that
-    /// thread call this; the first call changes the word.
+    /// Hands the decision over to a flusher thread, which exists for this attempt: DECIDING becomes SETTLING, and no
+    /// other thread can take the decision over any more. Returns false if one has done so before. Both the decider that
+    /// has started the flusher thread and that thread call this; the first call changes the word.
     pub(crate) fn hand_over(&self, attempt: Attempt) -> bool {
         self.step(attempt.0, attempt.0 | SETTLING) || self.see() == Seen(attempt.0 | SETTLING)
     }
 
-    /// Notes that the flusher thread of an attempt that was handed over has published its run, which begins paused if
-    /// `paused` is true. For that flusher thread. Returns false if the word has changed.
+    /// Ends the decision of an attempt that was handed over: SETTLING becomes ON, or PAUSED if `paused` is true. Only
+    /// the attempt's flusher thread calls it, after it has published its run. Returns false if the word has changed.
     pub(crate) fn settle(&self, attempt: Attempt, paused: bool) -> bool {
         self.step(attempt.0 | SETTLING, if paused { PAUSED } else { ON })
     }

@@ -17,7 +17,7 @@ use std::{mem, ptr, thread};
 
 use tracer::{CalledFrom, OnReturnError, is_called_from, on_return};
 
-/// The notes of the closures of a test, in the order in which these run.
+/// The texts that the closures of a test have stored, in the order in which these have run.
 #[derive(Clone, Default)]
 struct Notes(Rc<RefCell<Vec<String>>>);
 
@@ -30,14 +30,14 @@ impl Notes {
         mem::take(&mut self.0.borrow_mut())
     }
 
-    /// Returns a closure that notes `text`.
+    /// Returns a closure that appends `text` to these texts.
     fn noting(&self, text: impl Into<String>) -> impl FnOnce() + 'static {
         let (notes, text) = (self.clone(), text.into());
         move || notes.note(text)
     }
 }
 
-/// A local that notes when it is dropped.
+/// A local variable that appends its text to the notes when it is dropped.
 struct Local(Notes, &'static str);
 
 impl Drop for Local {
@@ -97,7 +97,7 @@ macro_rules! returned {
     })*};
 }
 
-/// Uses registers of all kinds, and memory.
+/// Overwrites registers of all kinds, and memory.
 #[inline(never)]
 fn clobber(number: u64) {
     let floats: Vec<f64> = (0..64).map(|i| (i as f64 + number as f64).sqrt()).collect();

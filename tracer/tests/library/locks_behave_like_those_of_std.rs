@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Uses the locks of a module with the interface of `std`, and notes the results.
+/// Uses the locks of a module with the interface of `std`, and lists the results.
 macro_rules! seen_of_std {
     ($locks:path) => {{
         use $locks as locks;
@@ -93,7 +93,7 @@ fn a_lock_may_be_a_static_and_hold_an_unsized_value() {
     assert_eq!(unsized_value.read().unwrap().len(), 2);
 }
 
-/// Uses the locks of a module with the interface of `parking_lot`, and notes the results.
+/// Uses the locks of a module with the interface of `parking_lot`, and lists the results.
 #[cfg(feature = "parking_lot")]
 macro_rules! seen_of_parking_lot {
     ($locks:path) => {{

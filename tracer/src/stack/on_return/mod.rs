@@ -343,7 +343,8 @@ fn release_slots_below(place: usize) {
     }
 }
 
-/// Does what is due when a function is left without a return: closures that were to run after it are dropped.
+/// Acts on the end of a function that was left without a return: drops the closures that were to run after it, or
+/// reports it as left if a hook has reported its entry.
 #[cold]
 #[inline(never)]
 fn handle_left_function(awaited: Awaited) {
@@ -354,7 +355,8 @@ fn handle_left_function(awaited: Awaited) {
     }
 }
 
-/// Does what is due when a function has returned.
+/// Acts on the return of a function: runs the closures that were to run after it, or reports it as left if a hook has
+/// reported its entry.
 #[inline(always)]
 fn run(awaited: Awaited) {
     match awaited {

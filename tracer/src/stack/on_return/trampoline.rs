@@ -36,11 +36,11 @@ const PAGE: usize = 4096;
 /// The most bytes that the state of the vector registers takes.
 pub(super) const STATE: usize = 2752;
 
-/// Whether the processor saves the state of the vector registers with `xsave`; otherwise it has only the registers of
-/// `fxsave`.
+/// 1 if the processor saves the state of the vector registers with `xsave`; 0 if it has only the registers of `fxsave`.
 pub(super) static HAS_XSAVE: AtomicU8 = AtomicU8::new(0);
 
-/// Whether `xgetbv` takes the argument 1, with which it reports the parts of the vector registers that are in use.
+/// 1 if `xgetbv` takes the argument 1, with which it reports the parts of the vector registers that are in use;
+/// otherwise 0.
 pub(super) static HAS_XINUSE: AtomicU8 = AtomicU8::new(0);
 
 global_asm!(

@@ -91,7 +91,7 @@ fn a_chain_of_frames_is_followed_while_it_goes_up() {
 // Not constant: linkers put constants among the code.
 static DATA: AtomicUsize = AtomicUsize::new(7);
 
-/// Returns the end of the calling thread's stack.
+/// Returns the address at which the calling thread's stack ends: the highest one.
 fn near_the_top() -> usize {
     // SAFETY: asks for the thread's own stack; the attributes are given back.
     unsafe {

@@ -50,7 +50,7 @@ pub unsafe extern "C" fn syscall(number: c_long) -> c_long {
 enum FutexOperation {
     /// The thread sleeps as long as the word of the futex has the expected value.
     Wait,
-    /// At most this many threads are woken.
+    /// The thread wakes at most this many of the threads that sleep.
     Wake(u32),
 }
 

@@ -33,9 +33,9 @@ pub struct Stats {
     pub records: u64,
     /// The number of records that were not put into rings.
     pub lost: u64,
-    /// The number of times that a thread has waited for room.
+    /// The number of times that a thread has waited for the tracer.
     pub stalls: u64,
-    /// The time that threads have waited, in nanoseconds.
+    /// The time for which threads have waited for the tracer, in nanoseconds.
     pub stall_ns: u64,
     /// The number of bytes written to files.
     pub bytes_written: u64,

@@ -79,7 +79,7 @@ struct Conversion {
     /// The text before the conversion, from the end of the conversion before it or from the beginning of the format.
     before: String,
     kind: Kind,
-    /// The corresponding format specification of Rust, without the colon.
+    /// The format specification of Rust that gives the same text as the conversion, without the colon.
     spec: String,
 }
 

@@ -247,7 +247,7 @@ fn jump_code(base: usize, handler: usize) -> [u8; Island::JUMP_BYTES] {
     jump_code
 }
 
-/// Maps a page at this address, if that is free.
+/// Maps a page at the address `at`, if no other mapping is there.
 fn map_at(at: usize) -> Option<usize> {
     // SAFETY: no existing mapping is replaced.
     let page = unsafe {

@@ -233,7 +233,7 @@ impl RingFiles {
         u64::from(self.changing.map_or(0, |ring| ring.wrapping_add(1))) << 32 | u64::from(self.count)
     }
 
-    /// Returns the values of a word in a life file.
+    /// Returns the values that [`to_word`](RingFiles::to_word) has put into a word of a life file.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "each half is a number of its own")]
     pub fn of_word(word: u64) -> RingFiles {

@@ -7,7 +7,7 @@
 //! path of a function and with its last segments: `parse*` matches `my_crate::parse_line`, too. A comma between `<`
 //! and `>`, or between parentheses, belongs to the name.
 
-/// A list of patterns, in order.
+/// A list of patterns that select functions, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Patterns(Vec<Pattern>);
 

@@ -14,7 +14,7 @@ pub(super) const CHUNK: usize = 16;
 pub(super) const ROOM: usize = CHUNK + 1 + 8 + 1 + 8;
 /// The greatest number of bytes that a number takes; the longest is `-0.000012345678901234567`.
 pub(super) const NUMBER: usize = 26;
-/// A page for one number, filled with zeros.
+/// A page into which one number can be written, filled with zeros.
 pub(super) const NUMBER_PAGE: [u8; NUMBER + ROOM] = [0; NUMBER + ROOM];
 
 /// Writes `bytes` at the index `at` of `room`. The compiler sees at each call that they fit, and removes the test.

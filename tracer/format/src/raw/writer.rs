@@ -61,7 +61,7 @@ impl Writer {
         self.record(word(RecordKind::Meta, 0, payload.len()), ticks, &payload, out);
     }
 
-    /// Writes a state of a thread.
+    /// Appends the record of a change of a thread's state.
     pub(crate) fn thread_state(&mut self, ticks: Ticks, state: &ThreadState, out: &mut Vec<u8>) {
         let mut payload = [0; states::PAYLOAD];
         for (bytes, word) in payload.chunks_exact_mut(8).zip(state.payload()) {

@@ -586,7 +586,8 @@ impl Renderer {
         );
     }
 
-    /// Appends a state of a thread. If `ticks` are smaller than the ticks of the line before, the line gets the latter.
+    /// Appends a change of a thread's state. If `ticks` are smaller than those of the line before it, it gets the ticks
+    /// of that line.
     pub fn thread_state(&mut self, ticks: Ticks, state: &ThreadState, out: &mut Vec<u8>) {
         self.state.last = self.state.last.max(ticks);
         self.states = self.states.saturating_add(1);

@@ -540,9 +540,9 @@ const _: () = assert!(core::mem::offset_of!(Header, open_calls) == 1152);
 /// The plain values of the counters in [`Written`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The number of messages committed.
+    /// The number of messages committed by the thread that has the ring.
     pub committed: u64,
-    /// The number of messages lost because there was no room.
+    /// The number of messages lost because there was no room in the ring.
     pub lost_full: u64,
     /// The number of messages lost because their formatting did not end.
     pub lost_panic: u64,

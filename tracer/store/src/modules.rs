@@ -20,7 +20,7 @@ use crate::sys::{self, LoadedModules};
 /// The greatest number of bytes of the file that are read: a line takes some hundred bytes.
 const MAX_TABLE_BYTES: u64 = 16 << 20;
 
-/// The counts of the last look at this process's modules, in one word.
+/// The numbers of modules that were loaded and unloaded up to the last look at this process's modules, in one word.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
 /// The last ticks at which a thread found the modules unchanged since the look before. Relaxed, as for [`SEEN`]: any
@@ -49,9 +49,9 @@ fn word_of((loaded, unloaded): (u64, u64)) -> u64 {
 /// The modules of this process, as far as the readings of its list of modules have found them.
 pub struct ModuleTable {
     now: fn() -> Ticks,
-    /// The counts of the last look.
+    /// The numbers of modules that were loaded and unloaded up to the last look at the list of modules.
     counts: (u64, u64),
-    /// The ticks of the last look.
+    /// The ticks at which the list of modules was looked at last.
     updated_at: Ticks,
     /// The modules that were loaded at the last look.
     there: Vec<Module>,
@@ -231,7 +231,7 @@ impl Modules for StoredModules {
     }
 }
 
-/// Reads a line of the table.
+/// Reads a line of the module table.
 fn parse(line: &[u8]) -> Option<Meta> {
     Meta::parse(line)
         .filter(|meta| matches!(meta, Meta::Module(_) | Meta::Unloaded { .. } | Meta::Missed { .. }))

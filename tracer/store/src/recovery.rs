@@ -213,7 +213,7 @@ fn remove_unfinished(path: &Path) {
     }
 }
 
-/// Returns whether the run in `directory` is dead, because its lock is free, or there is no run.
+/// Returns true if the run in `directory` is dead, because its lock is free, and also if there is no run.
 #[must_use]
 pub fn is_dead(directory: &Path) -> bool {
     let lock = sys::open_own_file(&lock_file(directory));

@@ -51,9 +51,9 @@ pub struct Field {
 /// A bridge's description of a place in the source that makes records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
-    /// The kind of the records that are made there.
+    /// The kind of the records that are made at the place.
     pub kind: SiteKind,
-    /// The level of the records that are made there.
+    /// The level of the records that are made at the place.
     pub level: Level,
     /// The name by which the records are filtered; if empty, the module is used.
     pub target: String,

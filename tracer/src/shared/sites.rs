@@ -241,7 +241,7 @@ impl Site {
         }
     }
 
-    /// Adds the site to the list, once.
+    /// Adds the site to the list of all sites, unless it is there already.
     pub(crate) fn list(&'static self) {
         if self.listed.swap(true, Ordering::Relaxed) {
             return;

@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The ranges of code of some functions.
+/// The ranges of code of the functions that a search has found.
 #[derive(Debug, Default)]
 pub(crate) struct Functions {
     /// The ranges, sorted and without overlap.

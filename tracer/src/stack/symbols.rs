@@ -100,7 +100,7 @@ pub(super) fn has_name(symbol: &[u8], name: &str) -> bool {
         || ends_with(&demangled.to_string(), name)
 }
 
-/// Returns whether a path is `name`, or ends with its segments.
+/// Returns whether a path is `name`, or ends with the segments of `name`.
 fn ends_with(path: &str, name: &str) -> bool {
     path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with("::"))
 }

@@ -25,7 +25,7 @@ impl<T> Mutex<T> {
         Mutex { facts: LockFacts::new(Some(Location::caller())), inner: sync::Mutex::new(value) }
     }
 
-    /// Returns the value.
+    /// Consumes the mutex, and returns the value.
     ///
     /// # Errors
     /// A thread has panicked while it had the mutex; the value is in the error.
@@ -84,7 +84,7 @@ impl<T: ?Sized> Mutex<T> {
         self.inner.clear_poison();
     }
 
-    /// Returns the value, which no other thread can have.
+    /// Returns the value without locking the mutex: no other thread can refer to the mutex during that.
     ///
     /// # Errors
     /// A thread has panicked while it had the mutex; the value is in the error.

@@ -26,7 +26,7 @@ impl<T> RwLock<T> {
         RwLock { facts: LockFacts::new(Some(Location::caller())), inner: sync::RwLock::new(value) }
     }
 
-    /// Returns the value.
+    /// Consumes the lock, and returns the value.
     ///
     /// # Errors
     /// A thread has panicked while it wrote; the value is in the error.
@@ -119,7 +119,7 @@ impl<T: ?Sized> RwLock<T> {
         self.inner.clear_poison();
     }
 
-    /// Returns the value, which no other thread can have.
+    /// Returns the value without taking the lock: no other thread can refer to the lock during that.
     ///
     /// # Errors
     /// A thread has panicked while it wrote; the value is in the error.

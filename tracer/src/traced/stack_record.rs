@@ -44,7 +44,7 @@ const CALL_SITE: usize = 2;
 #[cold]
 #[inline(never)]
 pub(super) fn record_call_site(ticks: Ticks) {
-    /// The frames of this function and of its caller.
+    /// The number of frames that are left out: that of this function, and that of its caller.
     const OWN: usize = 2;
     let mut frames = [0; CALL_SITE];
     // A walk that finds no table for its own frame would take any frame for the caller's; therefore readers compare

@@ -82,7 +82,7 @@ struct tracer_stats {
     int enabled;            /* 1 if this process traces, otherwise 0 */
     uint64_t records;       /* records made */
     uint64_t lost;          /* records lost */
-    uint64_t stalls;        /* the number of times that a thread has waited for room */
+    uint64_t stalls;        /* the number of times that a thread has waited for the tracer */
     uint64_t stall_ns;      /* the time that threads have waited, in nanoseconds */
     uint64_t bytes_written; /* bytes written to files */
 };

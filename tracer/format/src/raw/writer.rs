@@ -71,7 +71,7 @@ impl Writer {
     }
 
     /// Copies as many whole records as can be copied at once: it stops before a record that is not `wanted`, needs a
-    /// definition, crosses a border, has smaller ticks than the record before it, or exceeds `limit` bytes. Returns
+    /// definition, would cross the border of a block, has smaller ticks than the record before it, or exceeds `limit` bytes. Returns
     /// the number of records and the ticks of the last one; `last` are the ticks of the record before them.
     pub(crate) fn copy_run(
         &mut self,

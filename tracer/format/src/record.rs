@@ -16,7 +16,7 @@
 //! block after its last record is skipped by a *pad*, the only kind that is a single word. A message that
 //! does not fit in a block continues in another record, a *piece*: all its pieces have the ticks of the first,
 //! all except the last have [`Flags::MORE`], all except the first have [`Flags::CONT`]. A piece never ends inside
-//! a UTF-8 character of a `&str`, nor within [`LOOKAHEAD`](crate::escape::LOOKAHEAD) bytes after a backslash,
+//! a UTF-8 character, nor within [`LOOKAHEAD`](crate::escape::LOOKAHEAD) bytes after a backslash,
 //! so each piece can be escaped alone. A message whose last piece is missing is torn.
 
 use crate::line::Ticks;

@@ -6,8 +6,7 @@ use trace_format::line::Ticks;
 pub use trace_format::locks::LockRecord;
 use trace_format::record::{enter_word, leave_word};
 
-use crate::ring::Values;
-use crate::ring::clock;
+use crate::ring::{Message, Values, WriteBytes, clock};
 use crate::shared::definition::Definition;
 use crate::shared::process;
 use crate::shared::sites::Site;
@@ -94,11 +93,12 @@ pub fn record_futex(what: &LockRecord<'_>) -> bool {
     record_lock(&FUTEX, format_args!("{what}"))
 }
 
-/// Records a message of a `site` (0: no site) whose call was at `ticks`.
+/// Records a message of a `site` (0: no site) whose call was at `ticks`. It should be UTF-8.
 #[inline]
 pub fn write(ticks: u64, site: u32, text: &[u8]) {
     if !process::is_off() {
-        record::trace_at(Ticks(ticks), site, format_args!("{}", Text(text)));
+        let write: &WriteBytes<'_> = &|to| to.write_bytes(text);
+        record::trace_at(Ticks(ticks), site, Message::Bytes(&write));
     }
 }
 
@@ -133,17 +133,5 @@ pub fn enter(address: u64) -> bool {
 pub fn leave(address: u64, unwinding: bool) {
     if !process::is_off() {
         record::words(clock::now(), leave_word(address, unwinding), &[]);
-    }
-}
-
-/// A text that should be UTF-8. Other bytes are shown as hexadecimal numbers.
-struct Text<'a>(&'a [u8]);
-
-impl fmt::Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.utf8_chunks().try_for_each(|chunk| {
-            f.write_str(chunk.valid())?;
-            chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))
-        })
     }
 }

@@ -9,9 +9,10 @@ use std::ffi::c_void;
     not(all(target_os = "linux", not(miri))),
     allow(dead_code, reason = "copies do not meet elsewhere")
 )]
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
-/// A function that passes `size` bytes of text to the receiver `sink`; returns false if the receiver wants no more.
+/// A function that passes `size` bytes of text, which need not be UTF-8, to the receiver `sink`; returns false if the
+/// receiver wants no more.
 pub(crate) type Write = unsafe extern "C" fn(sink: *mut c_void, text: *const u8, size: usize) -> bool;
 /// A function that formats a message, by calls of `write` with `sink`; returns `FORMATTED`, `FAILED` or `PANICKED`.
 pub(crate) type Format = unsafe extern "C" fn(message: *const c_void, sink: *mut c_void, write: Write) -> u32;

@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use trace_format::line::Ticks;
 
+use crate::ring::{ByteSink, Message};
 use interface::{Counters, FAILED, FORMATTED, Guest, Interface, PANICKED, Terms, Write};
 
 /// The owner that this copy has joined as a guest; null if it has a run of its own, or has not decided.
@@ -97,7 +98,7 @@ impl Owner {
     }
 
     /// Records a message of a `site` (0: no site).
-    pub(crate) fn message(self, ticks: Ticks, site: u32, message: fmt::Arguments<'_>) {
+    pub(crate) fn message(self, ticks: Ticks, site: u32, message: Message<'_>) {
         // SAFETY: `format` gets a pointer to `message`, which is valid during the call.
         unsafe { (self.0.message)(ticks.0, site, (&raw const message).cast(), format) };
     }
@@ -196,9 +197,9 @@ impl Owner {
 /// Formats the message that [`Owner::message`] was called with, into the owner's ring.
 unsafe extern "C" fn format(message: *const c_void, sink: *mut c_void, write: Write) -> u32 {
     // SAFETY: the owner passes on the pointer that it got from `Owner::message`, during that call.
-    let message = unsafe { *message.cast::<fmt::Arguments<'_>>() };
+    let message = unsafe { *message.cast::<Message<'_>>() };
     // No panic may unwind into the owner, whose standard library may be another one.
-    match catch_unwind(AssertUnwindSafe(|| fmt::write(&mut Sink { sink, write }, message))) {
+    match catch_unwind(AssertUnwindSafe(|| message.write_to(&mut Sink { sink, write }))) {
         Ok(Ok(())) => FORMATTED,
         Ok(Err(fmt::Error)) => FAILED,
         Err(payload) => {
@@ -217,8 +218,14 @@ pub(crate) struct Sink {
 
 impl fmt::Write for Sink {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // SAFETY: the sink belongs to the function, and `text` has so many bytes.
-        let goes_on = unsafe { (self.write)(self.sink, text.as_ptr(), text.len()) };
+        self.write_bytes(text.as_bytes())
+    }
+}
+
+impl ByteSink for Sink {
+    fn write_bytes(&mut self, bytes: &[u8]) -> fmt::Result {
+        // SAFETY: the sink belongs to the function, and `bytes` has so many bytes.
+        let goes_on = unsafe { (self.write)(self.sink, bytes.as_ptr(), bytes.len()) };
         if goes_on { Ok(()) } else { Err(fmt::Error) }
     }
 }

@@ -1,4 +1,4 @@
-//! A message while it is being written: formatted straight into the ring, in pieces if necessary.
+//! A message, and its writer, which puts its text straight into the ring, in pieces if necessary.
 //!
 //! Runs on the traced thread. Text that fits in the room that is known takes the short path; all other code is
 //! `#[cold]`.
@@ -18,6 +18,42 @@ use trace_format::ring::Written;
 
 use super::lane::{Lane, MIN_ROOM, Reservation, add};
 use super::producer::{Outcome, Producer};
+
+/// A receiver of the bytes of a message.
+pub(crate) trait ByteSink: fmt::Write {
+    /// Appends bytes, which need not be UTF-8.
+    fn write_bytes(&mut self, bytes: &[u8]) -> fmt::Result;
+}
+
+/// A function that writes a message, which need not be UTF-8.
+pub(crate) type WriteBytes<'a> = dyn Fn(&mut dyn ByteSink) -> fmt::Result + 'a;
+
+/// A message that is to be written. The second reference lets it be as small as arguments alone.
+#[derive(Clone, Copy)]
+pub(crate) enum Message<'a> {
+    /// Arguments that are formatted.
+    Format(fmt::Arguments<'a>),
+    /// A function that writes the message.
+    Bytes(&'a &'a WriteBytes<'a>),
+}
+
+impl<'a> From<fmt::Arguments<'a>> for Message<'a> {
+    #[inline(always)]
+    fn from(args: fmt::Arguments<'a>) -> Message<'a> {
+        Message::Format(args)
+    }
+}
+
+impl Message<'_> {
+    /// Writes the message to `to`.
+    #[inline(always)]
+    pub(crate) fn write_to(self, to: &mut impl ByteSink) -> fmt::Result {
+        match self {
+            Message::Format(args) => to.write_fmt(args),
+            Message::Bytes(write) => write(to),
+        }
+    }
+}
 
 /// A message that is being written into a ring. The arguments of a call are formatted into it, as a `fmt::Write`.
 ///
@@ -47,14 +83,21 @@ pub(super) struct MessageWriter<'a> {
 impl fmt::Write for MessageWriter<'_> {
     #[inline]
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.at + text.len() as u64;
+        self.write_bytes(text.as_bytes())
+    }
+}
+
+impl ByteSink for MessageWriter<'_> {
+    #[inline]
+    fn write_bytes(&mut self, bytes: &[u8]) -> fmt::Result {
+        let end = self.at + bytes.len() as u64;
         if end <= self.lane.limit() {
             // SAFETY: from behind the header up to the limit, which is the reservation's.
-            unsafe { self.lane.write_short(self.at, text.as_bytes()) };
+            unsafe { self.lane.write_short(self.at, bytes) };
             self.at = end;
             Ok(())
         } else {
-            self.write_in_pieces(text)
+            self.write_in_pieces(bytes)
         }
     }
 }
@@ -87,13 +130,15 @@ impl<'a> MessageWriter<'a> {
     }
 
     #[inline(always)]
-    pub(super) fn format(&mut self, args: fmt::Arguments<'_>) -> Outcome {
-        if let Some(text) = args.as_str() {
-            let _ = self.write_str(text);
-            return self.finish();
+    pub(super) fn format(&mut self, message: Message<'_>) -> Outcome {
+        if let Message::Format(args) = message {
+            if let Some(text) = args.as_str() {
+                let _ = self.write_str(text);
+                return self.finish();
+            }
         }
         // An error that a `Display` itself returns ends the message where it is.
-        match catch_unwind(AssertUnwindSafe(|| self.write_fmt(args))) {
+        match catch_unwind(AssertUnwindSafe(|| message.write_to(self))) {
             Ok(_) => self.finish(),
             Err(payload) => {
                 // Dropping it may panic again.
@@ -112,17 +157,17 @@ impl<'a> MessageWriter<'a> {
 
     #[cold]
     #[inline(never)]
-    fn write_in_pieces(&mut self, mut text: &str) -> fmt::Result {
+    fn write_in_pieces(&mut self, mut bytes: &[u8]) -> fmt::Result {
         while !self.failed && self.is_current() {
             let room = usize::try_from(self.lane.limit().saturating_sub(self.at)).unwrap_or(usize::MAX);
-            let (now, later) = text.split_at(floor_char_boundary(text, room));
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
             // SAFETY: at most `room` bytes, so the range ends at the limit at the latest.
-            unsafe { self.lane.write(self.at, now.as_bytes()) };
+            unsafe { self.lane.write(self.at, now) };
             self.at += now.len() as u64;
             if later.is_empty() {
                 return Ok(());
             }
-            text = later;
+            bytes = later;
             self.next_piece();
         }
         self.failed = true;
@@ -131,7 +176,7 @@ impl<'a> MessageWriter<'a> {
 
     /// Ends the current piece and begins another, if there is room.
     fn next_piece(&mut self) {
-        let (carried, count) = self.open_escape();
+        let (carried, count) = self.open_end();
         self.at -= count as u64;
         let flags = Flags::MORE.with(self.flags());
         // SAFETY: `start` begins the current reservation, `at` lies in it, behind the header.
@@ -171,15 +216,17 @@ impl<'a> MessageWriter<'a> {
         self.producer.find(self.lane, end, MIN_ROOM)
     }
 
-    /// Returns the bytes from a backslash on, if there is one among the last three bytes of the piece: their meaning
-    /// depends on the bytes after them, so they belong to the next piece.
-    fn open_escape(&self) -> ([u8; LOOKAHEAD], usize) {
+    /// Returns the bytes from a backslash or from the first byte of a longer character on, if there is one among the
+    /// last three bytes of the piece: their meaning may depend on the bytes after them, so they belong to the next
+    /// piece.
+    fn open_end(&self) -> ([u8; LOOKAHEAD], usize) {
         let mut last = [0; LOOKAHEAD];
         if self.at - self.start >= (HEADER + LOOKAHEAD) as u64 {
             // SAFETY: the piece has at least three bytes of text, written by `write`.
             last = unsafe { self.lane.written_before(self.at) };
         }
-        let count = last.iter().position(|&b| b == b'\\').map_or(0, |first| LOOKAHEAD - first);
+        let is_open = |byte: &u8| *byte == b'\\' || *byte >= 0xc0;
+        let count = last.iter().position(is_open).map_or(0, |first| LOOKAHEAD - first);
         (last, count)
     }
 
@@ -217,9 +264,4 @@ impl<'a> MessageWriter<'a> {
         self.lane.revoke();
         Outcome::Lost
     }
-}
-
-/// Returns the largest index, at most `at`, that is not inside a character.
-fn floor_char_boundary(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }

@@ -7,7 +7,6 @@
 //! record. [`Producer::frame`] shows that; the new record goes to the nested ring.
 #![allow(unsafe_code, reason = "calls of `Lane` with reservations that it gave; each argued")]
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use trace_store::memory::{FIRST_NESTED_BYTES, Memory};
 use super::arguments::Arguments;
 use super::clock;
 use super::lane::{Lane, MIN_ROOM, Reservation, add};
-use super::message::MessageWriter;
+use super::message::{Message, MessageWriter};
 use crate::sys;
 use crate::user::config::FullPolicy;
 use crate::words::wake::Wake;
@@ -373,12 +372,12 @@ impl Producer {
     /// Writes a message of a `site` (0: no site) that was begun at `ticks`. Never panics, whatever the arguments'
     /// `Display` does.
     #[inline(always)]
-    pub(crate) fn record(&self, ticks: Ticks, site: u32, args: fmt::Arguments<'_>) -> Outcome {
-        let here = sys::stack_pointer();
+    pub(crate) fn record<'a>(&self, ticks: Ticks, site: u32, message: impl Into<Message<'a>>) -> Outcome {
+        let (here, message) = (sys::stack_pointer(), message.into());
         if self.frame.load(Ordering::Relaxed) != 0 && !self.was_abandoned(here) {
-            return self.record_inside(ticks, site, args, here);
+            return self.record_inside(ticks, site, message, here);
         }
-        self.record_in(&self.main, &self.frame, here, ticks, site, args)
+        self.record_in(&self.main, &self.frame, here, ticks, site, message)
     }
 
     #[inline(always)]
@@ -389,13 +388,13 @@ impl Producer {
         here: usize,
         ticks: Ticks,
         site: u32,
-        args: fmt::Arguments<'_>,
+        message: Message<'_>,
     ) -> Outcome {
         let ticks = Producer::enter(lane, frame, here, ticks);
         let opened =
             if lane.has_room() { Outcome::Committed } else { self.open(lane, frame, here, ticks, MIN_ROOM) };
         let outcome = match opened {
-            Outcome::Committed => MessageWriter::begin(self, lane, frame, here, ticks, site).format(args),
+            Outcome::Committed => MessageWriter::begin(self, lane, frame, here, ticks, site).format(message),
             outcome => outcome,
         };
         compiler_fence(Ordering::SeqCst);
@@ -561,12 +560,12 @@ impl Producer {
     /// Writes a message that is recorded inside another record of the same thread.
     #[cold]
     #[inline(never)]
-    fn record_inside(&self, ticks: Ticks, site: u32, args: fmt::Arguments<'_>, here: usize) -> Outcome {
+    fn record_inside(&self, ticks: Ticks, site: u32, message: Message<'_>, here: usize) -> Outcome {
         if self.is_doubly_nested(here) {
             add(&self.nested.written().lost_full, 1);
             return Outcome::Lost;
         }
-        let outcome = self.record_in(&self.nested, &self.nested_frame, here, ticks, site, args);
+        let outcome = self.record_in(&self.nested, &self.nested_frame, here, ticks, site, message);
         self.wait_for_next_tick();
         outcome
     }

@@ -26,7 +26,7 @@ use crate::copies::interface::{
     PANICKED, QUIET, Terms, UNDECIDED,
 };
 use crate::copies::note::put_note;
-use crate::ring::{Arguments, clock};
+use crate::ring::{Arguments, ByteSink, Message, WriteBytes, clock};
 use crate::shared::numbers::{self, Numbers};
 use crate::shared::process;
 use crate::shared::sites::{self, Site};
@@ -198,38 +198,27 @@ unsafe extern "C" fn words(ticks: u64, word: u64, payload: *const u64, count: us
 
 unsafe extern "C" fn message(ticks: u64, site: u32, message: *const c_void, format: Format) {
     if !process::is_off() {
-        record::trace_at(Ticks(ticks), site, format_args!("{}", GuestMessage { message, format }));
+        let write: &WriteBytes<'_> = &|to| write_message(message, format, to);
+        record::trace_at(Ticks(ticks), site, Message::Bytes(&write));
     }
 }
 
-/// A message that a guest formats.
-struct GuestMessage {
-    message: *const c_void,
-    format: Format,
-}
-
-impl fmt::Display for GuestMessage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // SAFETY: the two values that the guest has passed for each other, and a sink that `write` knows, during the
-        // call.
-        match unsafe { (self.format)(self.message, (&raw mut *f).cast(), write) } {
-            FORMATTED => Ok(()),
-            // The record ends here, and is counted as one that a panic has ended. The guest's panic hooks were
-            // called.
-            PANICKED if cfg!(panic = "unwind") => resume_unwind(Box::new(())),
-            _ => Err(fmt::Error),
-        }
+/// Writes a message that a guest formats.
+fn write_message(message: *const c_void, format: Format, mut to: &mut dyn ByteSink) -> fmt::Result {
+    // SAFETY: the two values that the guest has passed for each other, and a sink that `write` knows, during the call.
+    match unsafe { format(message, (&raw mut to).cast(), write) } {
+        FORMATTED => Ok(()),
+        // The record ends here, and is counted as one that a panic has ended. The guest's panic hooks were called.
+        PANICKED if cfg!(panic = "unwind") => resume_unwind(Box::new(())),
+        _ => Err(fmt::Error),
     }
 }
 
 unsafe extern "C" fn write(sink: *mut c_void, text: *const u8, size: usize) -> bool {
-    // SAFETY: the value that `GuestMessage` has passed, whose lifetime does not matter here, and a text, by the
-    // interface.
-    let (f, text) = unsafe {
-        let text = from_utf8_unchecked(slice::from_raw_parts(text, size));
-        (&mut *sink.cast::<fmt::Formatter<'_>>(), text)
-    };
-    f.write_str(text).is_ok()
+    // SAFETY: the value that `write_message` has passed, whose lifetime does not matter here, and that many bytes, by
+    // the interface.
+    let (to, text) = unsafe { (&mut *sink.cast::<&mut dyn ByteSink>(), slice::from_raw_parts(text, size)) };
+    to.write_bytes(text).is_ok()
 }
 
 unsafe extern "C" fn capture(ticks: u64, site: u32, bytes: *const u8, size: usize) -> bool {

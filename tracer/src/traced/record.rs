@@ -14,7 +14,7 @@ use trace_format::meta::EndReason;
 use super::own_ring::{CURRENT, RING, leave};
 use super::{fork, guest};
 use crate::copies::{self, Owner};
-use crate::ring::{Arguments, MAX_CAPTURED, Outcome, Producer, clock};
+use crate::ring::{Arguments, MAX_CAPTURED, Message, Outcome, Producer, clock};
 use crate::shared::thread_name::ThreadName;
 use crate::shared::{process, ringless_records};
 use crate::stack;
@@ -60,20 +60,21 @@ pub(crate) fn trace(site: u32, args: fmt::Arguments<'_>) {
 
 /// Writes a message of the site with the number `site`, or of none if that is 0, whose call was at `ticks`.
 #[inline(always)]
-pub(crate) fn trace_at(ticks: Ticks, site: u32, args: fmt::Arguments<'_>) {
+pub(crate) fn trace_at<'a>(ticks: Ticks, site: u32, message: impl Into<Message<'a>>) {
+    let message = message.into();
     let producer = CURRENT.get();
     if !producer.is_null() {
         // SAFETY: a ring and its page stay mapped while a thread has them; this thread gives them up only in
         // `leave`, which sets the pointer to null.
-        match unsafe { &*producer }.record(ticks, site, args) {
+        match unsafe { &*producer }.record(ticks, site, message) {
             Outcome::Committed | Outcome::Lost => return,
             Outcome::Gone => {}
         }
     }
     record_first(ticks, producer, &mut |to, ticks| match to {
-        RecordReceiver::Ring(producer) => record_in_new_ring(producer, ticks, site, args),
+        RecordReceiver::Ring(producer) => record_in_new_ring(producer, ticks, site, message),
         RecordReceiver::Owner(owner) => {
-            owner.message(ticks, site, args);
+            owner.message(ticks, site, message);
             Outcome::Committed
         }
     });
@@ -83,8 +84,8 @@ pub(crate) fn trace_at(ticks: Ticks, site: u32, args: fmt::Arguments<'_>) {
 /// longer.
 #[cold]
 #[inline(never)]
-fn record_in_new_ring(producer: &Producer, ticks: Ticks, site: u32, args: fmt::Arguments<'_>) -> Outcome {
-    producer.record(ticks, site, args)
+fn record_in_new_ring(producer: &Producer, ticks: Ticks, site: u32, message: Message<'_>) -> Outcome {
+    producer.record(ticks, site, message)
 }
 
 /// Writes a record that consists of words: word 0 and the payload. Only called if tracing is not off.

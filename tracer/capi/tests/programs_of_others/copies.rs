@@ -9,6 +9,7 @@ use trace_format::function::{FunctionLine, FunctionPlace};
 use trace_format::line::{Kind, Line};
 
 use crate::compiled::{Program, calls, linking, shared_library, tracemerge};
+use crate::messages::escaped_bytes;
 
 const COUNT: u32 = 500;
 
@@ -80,6 +81,18 @@ fn calls_of_a_cpp_library_are_in_the_trace_of_its_rust_program() {
             assert_eq!(listener(compiler, &[hooks], &[]), expected, "{compiler} {hooks}");
         }
     }
+}
+
+#[test]
+fn bytes_that_are_not_utf_8_pass_from_copy_to_copy_as_they_are() {
+    let library = Program::compile("cc", "bytes.c", &["-shared", "-fPIC"]);
+    let scenario = Scenario::new(built("listener"), &[library.path.to_str().expect("UTF-8"), "50"])
+        .env("LD_PRELOAD", shared_library().to_str().expect("UTF-8"))
+        .env("TRACER_RING_SIZE", "16K");
+    let traced = scenario.run().succeeded();
+    let mut told = told(&traced, "listener");
+    told.retain(|text| !text.starts_with("rust "));
+    assert_eq!((told.len(), told), (50, escaped_bytes(&traced)));
 }
 
 #[test]

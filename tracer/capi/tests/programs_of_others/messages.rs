@@ -58,6 +58,41 @@ fn messages_scopes_and_exceptions_of_cpp_are_recorded() {
     }
 }
 
+/// Returns the texts that the messages of `bytes.c` have in a trace: each byte that is not UTF-8 is an escape.
+pub fn escaped_bytes(traced: &support::Traced) -> Vec<String> {
+    let byte = |digits: &[u8]| {
+        u8::from_str_radix(std::str::from_utf8(digits).expect("digits"), 16).expect("a hexadecimal number")
+    };
+    let escaped = |line: &str| {
+        let bytes: Vec<u8> = line.as_bytes().chunks(2).map(byte).collect();
+        let chunks = bytes.utf8_chunks().map(|chunk| {
+            let invalid = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));
+            chunk.valid().replace(r"\xff", r"\x5cxff") + &invalid.collect::<String>()
+        });
+        chunks.collect()
+    };
+    traced.stdout().lines().map(escaped).collect()
+}
+
+#[test]
+fn bytes_that_are_not_utf_8_are_in_the_trace_as_they_are() {
+    let program = Program::compile("cc", "bytes.c", &linking());
+    for format in ["text", "raw"] {
+        let scenario = program.scenario(&[]).env("TRACER_FORMAT", format).env("TRACER_RING_SIZE", "16K");
+        let traced = scenario.run().succeeded();
+        let merged = program.merged(&traced);
+        let lines =
+            merged.iter().map(|line| trace_format::line::Line::parse(line.as_bytes()).expect("a line"));
+        let told: Vec<String> = lines
+            .filter(|line| line.kind == trace_format::line::Kind::Message)
+            .map(|line| String::from_utf8(line.payload.to_vec()).expect("escaped text"))
+            .collect();
+        let expected = escaped_bytes(&traced);
+        assert_eq!(expected[0], r"\xffü\xe2\x82x\xf0\x9f\xa6\x5cxff🦀\x80\\xc3");
+        assert_eq!((told, expected.len()), (expected, 50), "{format}");
+    }
+}
+
 #[test]
 fn the_compiler_rejects_a_format_that_does_not_fit_its_arguments() {
     let source = "#include <tracer.h>\nint main(void) { tracer_trace(\"%s\", 1); return 0; }\n";

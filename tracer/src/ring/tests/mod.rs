@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use trace_format::escape::unescape;
+use trace_format::escape::{EscapeContext, escape_into, unescape};
 use trace_format::file::Encoding;
 use trace_format::line::{Kind, Line, Ticks};
 use trace_format::meta::{LossReason, Meta};
@@ -24,7 +24,7 @@ use trace_format::wait::{Wait, WaitCause};
 use trace_store::memory::{FIRST_BYTES, FIRST_NESTED_BYTES, Memory, may_begin_small};
 
 use super::lane::MIN_ROOM;
-use super::{ALL_RESERVED, Link, Outcome, Producer};
+use super::{ALL_RESERVED, Link, Message, Outcome, Producer, WriteBytes};
 use crate::ring::clock::now;
 use crate::user::config::FullPolicy;
 use crate::words::wake::Wake;
@@ -81,6 +81,10 @@ impl Bench {
     }
 
     fn messages(&self) -> Vec<String> {
+        self.messages_in_bytes().into_iter().map(|m| String::from_utf8(m).unwrap()).collect()
+    }
+
+    fn messages_in_bytes(&self) -> Vec<Vec<u8>> {
         let mut messages: Vec<Vec<u8>> = Vec::new();
         for line in self.lines() {
             match line.kind {
@@ -93,7 +97,7 @@ impl Bench {
                 _ => {}
             }
         }
-        messages.into_iter().map(|m| String::from_utf8(m).unwrap()).collect()
+        messages
     }
 
     fn metas(&self) -> Vec<Meta> {
@@ -571,6 +575,59 @@ proptest! {
         }
         prop_assert_eq!(bench.messages(), expected);
     }
+}
+
+/// Bytes that are not UTF-8 come out as they went in, and characters as such, wherever pieces end.
+#[test]
+fn a_message_of_any_bytes_is_escaped_as_a_whole_wherever_its_pieces_end() {
+    let odd: [&[u8]; 12] = [
+        b"\xff",
+        b"\xc3",
+        b"\xe2\x82",
+        b"\xf0\x9f\xa6",
+        b"\xf0\x9f\xa6\xff",
+        b"\xf0\x9f\x80\\",
+        b"\x80\xbf\xff\xfe\xc0",
+        "é\u{85}".as_bytes(),
+        "€".as_bytes(),
+        "🦀".as_bytes(),
+        br"\xff",
+        b"\\\xc3\\x5c",
+    ];
+    for odd in odd {
+        let mut bench = Bench::new(FullPolicy::Drop, Duration::ZERO);
+        let mut expected = Vec::new();
+        // A block has 2 KiB, so each message has several pieces, and some end at each place in `odd`.
+        for length in 1900..2100 {
+            let message = [&b"x".repeat(length)[..], odd, &b"y".repeat(3000), odd].concat();
+            let in_parts: &WriteBytes<'_> =
+                &|to| message.chunks(1 + length % 900).try_for_each(|part| to.write_bytes(part));
+            assert_eq!(bench.producer.record(now(), 0, Message::Bytes(&in_parts)), Outcome::Committed);
+            bench.drain();
+            let mut whole = Vec::new();
+            escape_into(&mut whole, &message, EscapeContext::Line);
+            assert_eq!(
+                bench.lines().last().unwrap().payload.escape_ascii().to_string(),
+                whole.escape_ascii().to_string()
+            );
+            expected.push(message);
+        }
+        assert!(bench.messages_in_bytes() == expected, "{odd:x?}");
+    }
+}
+
+#[test]
+fn a_message_of_any_bytes_may_be_inside_of_another_one() {
+    let mut bench = Bench::new(FullPolicy::Drop, Duration::ZERO);
+    let outer: &WriteBytes<'_> = &|to| {
+        let inner: &WriteBytes<'_> = &|to| to.write_bytes(b"\xff inner \xc3");
+        to.write_bytes(b"\xfe outer")?;
+        assert_eq!(bench.producer.record(now(), 0, Message::Bytes(&inner)), Outcome::Committed);
+        to.write_bytes(b"\xc3")
+    };
+    assert_eq!(bench.producer.record(now(), 0, Message::Bytes(&outer)), Outcome::Committed);
+    bench.drain();
+    assert_eq!(bench.messages_in_bytes(), [&b"\xfe outer\xc3"[..], b"\xff inner \xc3"]);
 }
 
 /// Makes short and long texts with many of the characters that matter at the borders of pieces.

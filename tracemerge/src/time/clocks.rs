@@ -34,14 +34,33 @@ const MIN_DISTANCE_NS: u64 = 1_000_000_000;
 /// The least ratio of the time between two anchors to the time that reading them has taken. So the error of the rate
 /// between them is at most 50 millionths.
 const MIN_PRECISION: u64 = 10_000;
+/// Of two places of a reading, one earlier than the reading before and one later, the earlier one counts if it is this
+/// many times nearer. So a line of a log may be late, but a clock that was set back is recognized.
+const LATE: u64 = 10;
+
 /// A period in which nobody has set the wall clock.
 #[derive(Clone, Debug)]
 struct WallPeriod {
     /// The first ticks of the period.
     from: u64,
+    /// The ticks of the last reading before the period: the clock was set at an unknown moment between this and `from`.
+    after: u64,
     scale: Scale,
     /// The latest time that the wall clock has shown in earlier periods.
     floor: u64,
+}
+
+/// A reading of the wall clock that no trace has made, for example by the line of a log, and its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WallPlace {
+    /// The time that was read.
+    pub wall: Wall,
+    /// The most likely ticks.
+    pub ticks: Ticks,
+    /// The number of the period of the wall clock.
+    period: usize,
+    /// The nanoseconds between this place and the farthest other one that is possible; 0 if there is none.
+    pub error_ns: u64,
 }
 
 /// A line of the piecewise linear function between ticks and the wall clock, for programs that convert many times on
@@ -149,14 +168,38 @@ impl TickClock {
         Wall(period.scale.at(ticks).max(period.floor))
     }
 
-    /// Returns whether the wall clock showed `wall` more than once, because it was set back.
+    /// Returns the place of a time that somebody has read from the wall clock; `before` is the place of the time that
+    /// he has read before, if there is one.
+    ///
+    /// The clock was set at an unknown moment between two readings of a trace, so a time may lie in the period before
+    /// and in the one after, each of which may have filled the time between the readings. If several periods may have
+    /// shown it, it lies in that of `before`, or near it if time has not gone on there.
     #[must_use]
-    pub(crate) fn showed_twice(&self, wall: Wall) -> bool {
-        let shown = self.periods_with_ends().filter(|(period, end)| {
-            let ticks = period.scale.ticks(wall.0).0;
-            (period.from..*end).contains(&ticks) && period.scale.at(Ticks(ticks)) == wall.0
+    pub(crate) fn place(&self, wall: Wall, before: Option<WallPlace>) -> WallPlace {
+        let places = || {
+            self.periods_with_ends().enumerate().filter_map(|(number, (period, end))| {
+                let ticks = period.scale.ticks(wall.0);
+                let is_shown = period.after <= ticks.0 && (ticks.0 > 0 || period.scale.at(ticks) <= wall.0);
+                (is_shown && (ticks.0 < end || end == u64::MAX)).then_some((number, ticks))
+            })
+        };
+        let distance = |(number, ticks): &(usize, Ticks)| match before {
+            Some(before) if *number == before.period && before.wall <= wall => 0,
+            Some(before) if *ticks < before.ticks => (before.ticks.0 - ticks.0).saturating_mul(LATE),
+            Some(before) => ticks.0 - before.ticks.0,
+            None => 0,
+        };
+        let (period, found) = places().min_by_key(distance).unwrap_or_else(|| {
+            // A time that the clock was set to skip; times of a log may be rounded down.
+            let from = self.ticks(wall).0;
+            let number = self.periods.partition_point(|period| period.from <= from).saturating_sub(1);
+            (number, Ticks(self.periods[number].after))
         });
-        self.periods.len() > 1 && shown.take(2).count() == 2
+        // If the line before is in the wrong one of two periods, it is too late.
+        let earliest = before.filter(|before| before.period <= period && before.wall <= wall);
+        let ticks = earliest.map_or(found, |before| before.ticks.max(found));
+        let error = places().map(|(_, other)| self.steady(other).abs_diff(self.steady(ticks))).max();
+        WallPlace { wall, ticks, period, error_ns: error.unwrap_or(0) }
     }
 
     /// Returns the periods of the wall clock, each with the first ticks after it.
@@ -404,7 +447,7 @@ fn apart<R: Copy>(readings: &[R], anchor: impl Fn(&R) -> &Anchor, rate: Rate) ->
 
 /// Makes the periods of the wall clock from groups of anchors, between which it was set.
 fn periods(groups: &[Vec<Anchor>], steady: &Scale) -> Vec<WallPeriod> {
-    let mut periods: Vec<WallPeriod> = Vec::new();
+    let (mut periods, mut last): (Vec<WallPeriod>, u64) = (Vec::new(), 0);
     for group in groups {
         let mut points: Vec<Point> = Vec::with_capacity(group.len());
         for anchor in group {
@@ -419,13 +462,14 @@ fn periods(groups: &[Vec<Anchor>], steady: &Scale) -> Vec<WallPeriod> {
         };
         let Some(first) = points.first() else { continue };
         let from = if periods.is_empty() { 0 } else { first.ticks };
+        let after = std::mem::replace(&mut last, group.last().map_or(0, |anchor| anchor.ticks.0));
         let floor = periods
             .last()
             .map_or(0, |before| before.scale.at(Ticks(from.saturating_sub(1))).max(before.floor));
-        periods.push(WallPeriod { from, scale: Scale::through(points, rate), floor });
+        periods.push(WallPeriod { from, after, scale: Scale::through(points, rate), floor });
     }
     if periods.is_empty() {
-        periods.push(WallPeriod { from: 0, scale: steady.clone(), floor: 0 });
+        periods.push(WallPeriod { from: 0, after: 0, scale: steady.clone(), floor: 0 });
     }
     periods
 }

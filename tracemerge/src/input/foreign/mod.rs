@@ -30,7 +30,7 @@ use crate::input::foreign::zone::Zone;
 use crate::input::source::Source;
 use crate::os::sys::open_with_retries;
 use crate::time::anchor::{Anchor, outer_anchors};
-use crate::time::clocks::TickClock;
+use crate::time::clocks::{TickClock, WallPlace};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::ui::units::duration;
@@ -133,7 +133,7 @@ fn read(
         timed: 0,
         untimed: (0, 0),
         outside: (0, 0),
-        twice: 0,
+        ambiguous: (0, 0),
         resolution: SECOND,
     };
     match log.read(BufReader::with_capacity(1 << 16, input), is_regular) {
@@ -161,8 +161,8 @@ struct Log<'a> {
     boots: &'a [Option<LogBoot>],
     spools: Vec<Spool>,
     zone: Zone,
-    /// The boot, by its index, and the ticks of the record that was begun last; `None` before the first record.
-    at: Option<(usize, u64)>,
+    /// The boot, by its index, and the place of the record that was begun last; `None` before the first record.
+    at: Option<(usize, WallPlace)>,
     /// The lines before the first line with a time. They are at most the lines that decide where times are.
     early: Vec<LogLine>,
     /// The number of lines with a time.
@@ -171,8 +171,9 @@ struct Log<'a> {
     untimed: (u64, u64),
     /// The numbers of records before the first line of the traces, and after the last line.
     outside: (u64, u64),
-    /// The number of lines with a time that the wall clock showed more than once, because it was set back.
-    twice: u64,
+    /// The number of lines with a time that the wall clock may have shown more than once, and the greatest error of
+    /// their places, in nanoseconds.
+    ambiguous: (u64, u64),
     /// The finest resolution of a line's time so far, in nanoseconds.
     resolution: u64,
 }
@@ -212,7 +213,7 @@ impl Log<'_> {
         match stamp.and_then(|stamp| Some((stamp, self.zone.wall(stamp.time)?))) {
             Some((stamp, wall)) => self.dated(&line.text, &stamp, wall)?,
             None => match self.at {
-                Some((boot, ticks)) => {
+                Some((boot, WallPlace { ticks: Ticks(ticks), .. })) => {
                     self.untimed.0 += u64::from(!line.goes_on);
                     self.put(boot, ticks, Kind::Continuation, &line.text)?;
                 }
@@ -230,14 +231,17 @@ impl Log<'_> {
         let known = self.boots.iter().enumerate().filter_map(|(at, boot)| Some((at, boot.as_ref()?)));
         let began = known.clone().rfind(|(_, boot)| boot.since <= wall);
         let Some((boot, found)) = began.or_else(|| known.clone().next()) else { return Ok(()) };
-        let ticks = found.clock.ticks(wall).0;
+        let before = self.at.filter(|(before, _)| *before == boot).map(|(_, place)| place);
+        let place = found.clock.place(wall, before);
+        let ticks = place.ticks.0;
         self.timed += 1;
-        self.twice += u64::from(found.clock.showed_twice(wall));
+        self.ambiguous.0 += u64::from(place.error_ns > 0);
+        self.ambiguous.1 = self.ambiguous.1.max(place.error_ns);
         self.resolution = self.resolution.min(stamp.resolution);
         // Ticks do not go below zero, so the time decides about lines from before the boot.
         self.outside.0 += u64::from(wall < found.clock.wall(Ticks(found.range.0)));
         self.outside.1 += u64::from(ticks > found.range.1);
-        self.at = Some((boot, ticks));
+        self.at = Some((boot, place));
         for early in std::mem::take(&mut self.early) {
             let kind = if early.goes_on { Kind::Continuation } else { Kind::Message };
             self.put(boot, ticks, kind, &early.text)?;
@@ -295,10 +299,13 @@ impl Log<'_> {
         if before > 0 {
             said.push(format!("{} before the first time placed there", count(before, "line")));
         }
-        if self.twice > 0 {
+        let (lines, error) = self.ambiguous;
+        if lines > 0 {
             said.push(format!(
-                "{} with a time that the wall clock showed twice, because it was set back, placed where it came first",
-                count(self.twice, "line")
+                "{} with a time that the wall clock may have shown twice, because it was set, placed by the order of \
+                 the log (±{})",
+                count(lines, "line"),
+                duration(error)
             ));
         }
         if let Some(zone) = self.zone.assumed() {
@@ -366,7 +373,7 @@ mod tests {
             timed: 0,
             untimed: (0, 0),
             outside: (0, 0),
-            twice: 0,
+            ambiguous: (0, 0),
             resolution: SECOND,
         };
         match reading.read(log, true) {
@@ -449,9 +456,23 @@ mod tests {
             merged_with(log, anchors.map(|(second, shown)| reading(second, shown)));
         let seconds: Vec<u64> = lines.unwrap().into_iter().map(|(second, ..)| second).collect();
         assert_eq!(seconds, [5, 15, 18, 55]);
-        let expected = "2 lines with a time that the wall clock showed twice, because it was set back, placed where it \
-                        came first";
+        let expected = "3 lines with a time that the wall clock may have shown twice, because it was set, placed by the \
+                        order of the log (±20.0 s)";
         assert_eq!(said.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn lines_between_a_step_of_the_clock_and_its_next_reading_stand_where_they_were_written() {
+        // The wall clock was set forward by an hour, 33 seconds after the start.
+        let reading =
+            |second: u64, shown: u64| Anchor::new(Ticks(second * SECOND), Wall((T + shown) * SECOND));
+        let anchors = [(0, 0), (10, 10), (20, 20), (30, 30), (40, 3640), (50, 3650), (60, 3660)];
+        let log = b"2026-11-21T13:00:29Z a\n2026-11-21T13:00:32Z b\n2026-11-21T14:00:33Z c\n2026-11-21T14:00:39Z d\n\
+                    2026-11-21T14:00:41Z e\n";
+        let Merged { lines, said, .. } =
+            merged_with(log, anchors.map(|(second, shown)| reading(second, shown)));
+        let seconds: Vec<u64> = lines.unwrap().into_iter().map(|(second, ..)| second).collect();
+        assert_eq!((&seconds[..], said), (&[29, 32, 33, 39, 41][..], None));
     }
 
     #[test]

@@ -199,7 +199,12 @@ unsafe extern "C" fn format(message: *const c_void, sink: *mut c_void, write: Wr
     // SAFETY: the owner passes on the pointer that it got from `Owner::message`, during that call.
     let message = unsafe { *message.cast::<Message<'_>>() };
     // No panic may unwind into the owner, whose standard library may be another one.
-    match catch_unwind(AssertUnwindSafe(|| message.write_to(&mut Sink { sink, write }))) {
+    let mut sink = Sink { sink, write };
+    let write = || match message {
+        Message::Format(args) => fmt::write(&mut sink, args),
+        Message::Bytes(write) => write(&mut sink),
+    };
+    match catch_unwind(AssertUnwindSafe(write)) {
         Ok(Ok(())) => FORMATTED,
         Ok(Err(fmt::Error)) => FAILED,
         Err(payload) => {

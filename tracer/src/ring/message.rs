@@ -44,17 +44,6 @@ impl<'a> From<fmt::Arguments<'a>> for Message<'a> {
     }
 }
 
-impl Message<'_> {
-    /// Writes the message to `to`.
-    #[inline(always)]
-    pub(crate) fn write_to(self, to: &mut impl ByteSink) -> fmt::Result {
-        match self {
-            Message::Format(args) => to.write_fmt(args),
-            Message::Bytes(write) => write(to),
-        }
-    }
-}
-
 /// A message that is being written into a ring. The arguments of a call are formatted into it, as a `fmt::Write`.
 ///
 /// The room that is left is `lane.limit()`, not a field: it is 0 after a fork or a close in the middle of the
@@ -83,22 +72,36 @@ pub(super) struct MessageWriter<'a> {
 impl fmt::Write for MessageWriter<'_> {
     #[inline]
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.write_bytes(text.as_bytes())
+        let end = self.at + text.len() as u64;
+        if end <= self.lane.limit() {
+            // SAFETY: from behind the header up to the limit, which is the reservation's.
+            unsafe { self.lane.write_short(self.at, text.as_bytes()) };
+            self.at = end;
+            Ok(())
+        } else {
+            self.write_bytes(text.as_bytes())
+        }
     }
 }
 
 impl ByteSink for MessageWriter<'_> {
-    #[inline]
-    fn write_bytes(&mut self, bytes: &[u8]) -> fmt::Result {
-        let end = self.at + bytes.len() as u64;
-        if end <= self.lane.limit() {
-            // SAFETY: from behind the header up to the limit, which is the reservation's.
-            unsafe { self.lane.write_short(self.at, bytes) };
-            self.at = end;
-            Ok(())
-        } else {
-            self.write_in_pieces(bytes)
+    #[cold]
+    #[inline(never)]
+    fn write_bytes(&mut self, mut bytes: &[u8]) -> fmt::Result {
+        while !self.failed && self.is_current() {
+            let room = usize::try_from(self.lane.limit().saturating_sub(self.at)).unwrap_or(usize::MAX);
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            // SAFETY: at most `room` bytes, so the range ends at the limit at the latest.
+            unsafe { self.lane.write(self.at, now) };
+            self.at += now.len() as u64;
+            if later.is_empty() {
+                return Ok(());
+            }
+            bytes = later;
+            self.next_piece();
         }
+        self.failed = true;
+        Err(fmt::Error)
     }
 }
 
@@ -131,14 +134,15 @@ impl<'a> MessageWriter<'a> {
 
     #[inline(always)]
     pub(super) fn format(&mut self, message: Message<'_>) -> Outcome {
-        if let Message::Format(args) = message {
-            if let Some(text) = args.as_str() {
-                let _ = self.write_str(text);
-                return self.finish();
-            }
-        }
+        let written = match message {
+            Message::Format(args) => match args.as_str() {
+                Some(text) => Ok(self.write_str(text)),
+                None => catch_unwind(AssertUnwindSafe(|| self.write_fmt(args))),
+            },
+            Message::Bytes(write) => catch_unwind(AssertUnwindSafe(|| write(self))),
+        };
         // An error that a `Display` itself returns ends the message where it is.
-        match catch_unwind(AssertUnwindSafe(|| message.write_to(self))) {
+        match written {
             Ok(_) => self.finish(),
             Err(payload) => {
                 // Dropping it may panic again.
@@ -153,25 +157,6 @@ impl<'a> MessageWriter<'a> {
     #[inline(always)]
     fn is_current(&self) -> bool {
         self.frame.load(Ordering::Relaxed) == self.here
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn write_in_pieces(&mut self, mut bytes: &[u8]) -> fmt::Result {
-        while !self.failed && self.is_current() {
-            let room = usize::try_from(self.lane.limit().saturating_sub(self.at)).unwrap_or(usize::MAX);
-            let (now, later) = bytes.split_at(room.min(bytes.len()));
-            // SAFETY: at most `room` bytes, so the range ends at the limit at the latest.
-            unsafe { self.lane.write(self.at, now) };
-            self.at += now.len() as u64;
-            if later.is_empty() {
-                return Ok(());
-            }
-            bytes = later;
-            self.next_piece();
-        }
-        self.failed = true;
-        Err(fmt::Error)
     }
 
     /// Ends the current piece and begins another, if there is room.

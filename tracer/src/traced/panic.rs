@@ -12,7 +12,6 @@ use super::record;
 use super::stack_record::record_stack_of_panic;
 use crate::copies;
 use crate::copies::interface::{PANIC_BEGINS, PANIC_UNWINDS, PANIC_WAS_REPORTED};
-use crate::ring::clock;
 use crate::shared::process;
 use crate::shared::run::Run;
 use crate::stack::Registers;
@@ -89,10 +88,9 @@ fn record_panic(info: &PanicHookInfo<'_>, from: Registers) {
     let text = info.payload();
     let text = text.downcast_ref::<&str>().copied().or_else(|| Some(text.downcast_ref::<String>()?.as_str()));
     let text = text.unwrap_or("(a value that is no text)");
-    let ticks = clock::now();
     match info.location() {
-        Some(place) => record::trace_at(ticks, 0, format_args!("panicked at {place}: {text}")),
-        None => record::trace_at(ticks, 0, format_args!("panicked: {text}")),
+        Some(place) => record::trace(0, format_args!("panicked at {place}: {text}")),
+        None => record::trace(0, format_args!("panicked: {text}")),
     }
     record_stack_of_panic(from);
 }

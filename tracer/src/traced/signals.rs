@@ -6,7 +6,6 @@
 use super::stack_record::record_interrupted_stack;
 use super::{decision, record};
 use crate::copies;
-use crate::ring::clock;
 use crate::shared::process;
 use crate::stack::Registers;
 use crate::sys::{self, FatalSignal, SignalCallbacks};
@@ -33,7 +32,7 @@ fn on_signal(signal: &FatalSignal) {
     if process::running().is_none() {
         return;
     }
-    record::trace_at(clock::now(), 0, format_args!("{signal}"));
+    record::trace(0, format_args!("{signal}"));
     record_interrupted_stack(Registers::interrupted(signal.registers));
 }
 

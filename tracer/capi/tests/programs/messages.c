@@ -43,7 +43,7 @@ int main(void) {
     free(large);
     in_scope(2);
     tracer_write("bytes \xff\xfe", 8);
-    puts("bytes \\xff\\xfe");
+    puts("bytes \xff\xfe");
     struct tracer_stats stats;
     tracer_get_stats(&stats);
     fprintf(stderr, "enabled %d records %" PRIu64 " lost %" PRIu64 " flush %d\n", stats.enabled, stats.records, stats.lost,

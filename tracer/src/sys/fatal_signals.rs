@@ -116,7 +116,9 @@ fn action_of(signal: c_int) -> Option<sigaction> {
     }
 }
 
-/// Sets the action of a signal; while a handler runs, all signals are blocked.
+/// Sets the action of a signal; while a handler runs, all signals are blocked. This is a function of its own for the
+/// reason that [`block_for`] is.
+#[inline(never)]
 fn set_action(signal: c_int, handler: usize, flags: c_int) {
     // SAFETY: zeros are a value of this type; the handler is `on_signal` or the default action.
     unsafe {
@@ -152,17 +154,24 @@ unsafe extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mu
         unsafe { call_handler(before, signal, info, context) };
         // A handler that cannot help sets the default action and returns, and the instruction fails again. If a
         // process has sent the signal, there is no such instruction.
-        if is_of_instruction && has_default_action(signal) {
-            (signal_callbacks.ends)(&caught);
+        if is_of_instruction {
+            on_spare_stack_or_here(&mut || {
+                if has_default_action(signal) {
+                    (signal_callbacks.ends)(&caught);
+                }
+            });
         }
         return;
     }
-    let is_ours = action_of(signal).is_some_and(|now| now.sa_sigaction == on_signal as *const () as usize);
-    // A handler that was set later and calls this one itself decides how a signal that was sent goes on.
-    if is_ours || is_of_instruction {
-        (signal_callbacks.ends)(&caught);
-        end(signal, info);
-    }
+    on_spare_stack_or_here(&mut || {
+        let is_ours =
+            action_of(signal).is_some_and(|now| now.sa_sigaction == on_signal as *const () as usize);
+        // A handler that was set later and calls this one itself decides how a signal that was sent goes on.
+        if is_ours || is_of_instruction {
+            (signal_callbacks.ends)(&caught);
+            end(signal, info);
+        }
+    });
 }
 
 /// Makes the signal do its default action as soon as the handler returns: with the registers of the interrupted
@@ -216,11 +225,9 @@ unsafe fn call_handler(before: &sigaction, signal: c_int, info: *mut siginfo_t, 
     if before.sa_flags & libc::SA_RESETHAND != 0 {
         set_action(signal, libc::SIG_DFL, 0);
     }
-    // SAFETY: the sets are plain memory, and the caller's promise.
+    // SAFETY: the caller's promise.
     unsafe {
-        let (blocked, mut all) = (blocked_in(before, signal, context), zeroed::<sigset_t>());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, null_mut());
+        block_for(before, signal, context);
         if before.sa_flags & libc::SA_SIGINFO != 0 {
             transmute::<usize, extern "C" fn(c_int, *mut siginfo_t, *mut c_void)>(before.sa_sigaction)(
                 signal, info, context,
@@ -228,6 +235,31 @@ unsafe fn call_handler(before: &sigaction, signal: c_int, info: *mut siginfo_t, 
         } else {
             transmute::<usize, extern "C" fn(c_int)>(before.sa_sigaction)(signal);
         }
+    }
+    block_all();
+}
+
+/// Blocks the signals that are blocked while the handler `before` runs, and no others. This is a function of its own, as
+/// [`block_all`] is, because its sets would take room on the stack on which the handler runs.
+///
+/// # Safety
+/// `context` is the one that the kernel has passed to a handler.
+#[inline(never)]
+unsafe fn block_for(before: &sigaction, signal: c_int, context: *mut c_void) {
+    // SAFETY: the caller's promise, and a set that outlives the call.
+    unsafe {
+        let blocked = blocked_in(before, signal, context);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, null_mut());
+    }
+}
+
+/// Blocks all signals, as they are while this library's handler runs.
+#[inline(never)]
+fn block_all() {
+    // SAFETY: zeros are a value of this type, and the set outlives the calls.
+    unsafe {
+        let mut all: sigset_t = zeroed();
+        libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, null_mut());
     }
 }
@@ -273,8 +305,20 @@ pub(crate) fn is_on_spare_stack(here: usize) -> bool {
     here.wrapping_sub(SPARE_STACK.0.get().addr()) < SPARE
 }
 
-/// Calls `body` on the spare stack. Does not call it if other threads use the stack for longer than such a call takes.
-fn on_spare_stack(mut body: &mut dyn FnMut()) {
+/// Calls `body` on the spare stack or, if other threads use that stack for too long, on the present one.
+///
+/// If a signal handler aborts the process, the frames of two signals are on the thread's stack for signals, with all
+/// registers of the processor, and leave some hundred bytes of eight kilobytes.
+fn on_spare_stack_or_here(body: &mut dyn FnMut()) {
+    if !on_spare_stack(body) {
+        body();
+    }
+}
+
+/// Calls `body` on the spare stack, and returns true. Returns false, and does not call it, if other threads use the stack
+/// for longer than such a call takes.
+#[inline(never)]
+fn on_spare_stack(mut body: &mut dyn FnMut()) -> bool {
     /// The number of attempts to take the stack; after each one that fails, other threads may run.
     const MAX_WAIT: usize = 1 << 16;
     let takes = || {
@@ -284,12 +328,14 @@ fn on_spare_stack(mut body: &mut dyn FnMut()) {
         }
         taken
     };
-    if (0..MAX_WAIT).any(|_| takes()) {
+    let is_taken = (0..MAX_WAIT).any(|_| takes());
+    if is_taken {
         // SAFETY: the stack is this thread's, and no signal comes while it is used; `call` gets the argument that it
         // expects. It does not unwind, because its ABI does not allow that.
         unsafe { call_on(SPARE_STACK.0.get().cast::<u8>().add(SPARE), call, (&raw mut body).cast()) };
         SPARE_TAKEN.store(false, Ordering::Release);
     }
+    is_taken
 }
 
 extern "C" fn call(body: *mut c_void) {

@@ -232,8 +232,8 @@ fn find(wanted: WantedFunction, generation: u64) -> Option<&'static Answered> {
     let is_first = !all.iter().any(|known| known.wanted == wanted);
     if let (WantedFunction::Name(name), true, true) = (&wanted, functions.is_empty(), is_first) {
         relay::say(format_args!(
-            "is_called_from: no function {name:?} is in the symbol tables of this process, the answer is \
-             `Unknown`; look for the name in the output of `nm -C`, and whether the program is stripped"
+            "is_called_from: no function {name:?} is in the symbol tables of this process, so the answer is \
+             `Unknown`; look for the name in the output of `nm -C`, and check that the program is not stripped"
         ));
     }
     if let Some(known) = all.iter().find(|known| known.wanted == wanted && known.functions == functions) {

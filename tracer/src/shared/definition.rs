@@ -205,8 +205,8 @@ pub(crate) fn make(definition: Definition, types: &[ValueType], key: u64) -> Opt
         COUNT.fetch_sub(1, Ordering::Relaxed);
         if !HAS_WARNED.swap(true, Ordering::Relaxed) {
             relay::say(format_args!(
-                "there are more than {MAX_DYNAMIC_SITES} places, or sets of fields, of log records, events and spans; \
-                 records from further ones are written as text, without a place and without typed fields"
+                "there are more than {MAX_DYNAMIC_SITES} source lines, or sets of fields, of log records, events and spans; \
+                 records beyond these are written as text, without a source line and without typed fields"
             ));
         }
         return None;

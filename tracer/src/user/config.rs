@@ -281,7 +281,7 @@ pub(crate) fn wanted(variable: Option<&str>) -> Switch {
     if let Some(variable) = variable.filter(|variable| asks(variable)) {
         relay::say(format_args!(
             "{variable} is ignored, because this program has more rights than its caller (set-user-ID, set-group-ID or \
-             capabilities); a copy of its file made by cp has not, and can be traced"
+             capabilities); a copy of its file that cp makes has no such rights, and can be traced"
         ));
     }
     Switch::Off

@@ -34,7 +34,7 @@ impl Filter {
         }
         if let Some(bad) = bad {
             relay::say(format_args!(
-                "TRACER_FILTER: {bad:?} is not a directive such as my::module=off or other; it is ignored"
+                "TRACER_FILTER: {bad:?} is not a directive such as my::module=off or my::module; it is ignored"
             ));
         }
         // No path occurs twice.

@@ -542,9 +542,9 @@ fn a_program_with_a_sanitizer_of_rust_is_traced_or_refused() {
     for (sanitizer, why) in [
         (
             "thread",
-            "ThreadSanitizer has hooks of its own with the names of those of cargo tracer. Add --dormant",
+            "the hooks of ThreadSanitizer have the same names as those of cargo tracer. Add --dormant",
         ),
-        ("memory", "MemorySanitizer would report errors that are none"),
+        ("memory", "MemorySanitizer would report false errors"),
     ] {
         project.variables.pop();
         project.set("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"));

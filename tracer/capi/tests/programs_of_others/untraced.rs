@@ -50,7 +50,7 @@ fn the_reason_for_a_missing_trace_is_reported() {
     for (variable, value) in
         [("TRACER_FUNCTIONS", "missing::*"), ("TRACER_TRIGGER", "missing"), ("TRACER_MIN_DURATION", "1h")]
     {
-        let reason = format!("no record fits {variable}='{value}'. Choose others, or unset that");
+        let reason = format!("no record fits {variable}='{value}'. Choose another value, or set none");
         assert_reason(&hooks.path, &[(variable, value)], &reason);
     }
     let early = [("ENDS_EARLY", "1")];

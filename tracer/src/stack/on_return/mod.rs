@@ -53,9 +53,9 @@ impl fmt::Display for OnReturnError {
         f.write_str(match self {
             OnReturnError::UnknownReturn => "the unwind tables do not say where the function returns to",
             OnReturnError::ForeignStack => "the function does not run on its thread's own stack",
-            OnReturnError::TooMany => "too many functions are waited for at the same time",
+            OnReturnError::TooMany => "the returns of too many functions are awaited at the same time",
             OnReturnError::ThreadEnds => "the thread is ending",
-            OnReturnError::Processor => "the processor does not let a return be changed",
+            OnReturnError::Processor => "the processor protects return addresses (shadow stack), or has registers that this library does not know",
         })
     }
 }

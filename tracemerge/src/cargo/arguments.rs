@@ -14,7 +14,7 @@ Usage: cargo tracer <build|run|test|bench> [OPTIONS] [ARGUMENTS OF CARGO] [-- AR
 
   cargo tracer run --release -- input.txt   runs the program and reports where its time went
   tracemerge tree target/tracer/<target>/release/app   then shows its calls
-  cargo tracer test my_test                 runs tests; the trace of each lies beside it
+  cargo tracer test my_test                 runs tests; each test executable has its trace beside it
   cargo tracer --list                       shows how this compiler makes hooks
   cargo tracer build --examples             only builds: TRACER_ENABLE=1 switches tracing on
 

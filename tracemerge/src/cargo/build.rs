@@ -74,7 +74,8 @@ fn code_of(status: ExitStatus) -> u8 {
 /// programs that it builds.
 fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
     let library = library()?;
-    let own = own_program().ok_or_else(|| Error::plain("the path of this program is not known"))?;
+    let own =
+        own_program().ok_or_else(|| Error::plain("cannot find the path of the running cargo-tracer"))?;
     let (before, behind) = split_arguments(&request.rest);
     let directories = Directories::find(before)?;
     let configuration = Configuration::read(before);
@@ -244,7 +245,7 @@ fn check_target(words: &[OsString], configuration: &Configuration, host: &str) -
         }
         let target = target.to_string_lossy();
         return Err(Error::plain(format!(
-            "only programs for this machine ({host}) can be traced, not programs for {target}"
+            "only programs for this machine ({host}) can be traced, not programs for {target}: leave out --target"
         )));
     }
     let configured = configuration.command(&["build", "target"], false).unwrap_or_default();

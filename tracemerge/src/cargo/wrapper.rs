@@ -176,11 +176,11 @@ fn replace_process(command: &mut Command) -> std::io::Result<u8> {
 const CONFLICTS: [(&str, &str); 2] = [
     (
         "thread",
-        "no function would be traced: ThreadSanitizer has hooks of its own with the names of those of cargo tracer. Add --dormant, or build without ThreadSanitizer",
+        "no function would be traced: the hooks of ThreadSanitizer have the same names as those of cargo tracer. Add --dormant, or build without ThreadSanitizer",
     ),
     (
         "memory",
-        "MemorySanitizer would report errors that are none: it needs all code of a program to be compiled for it, and the tracer's is not. Build without MemorySanitizer",
+        "MemorySanitizer would report false errors: it needs all code of a program to be compiled for it, and the code of the tracer is not. Build without MemorySanitizer",
     ),
 ];
 

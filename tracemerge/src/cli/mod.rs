@@ -87,8 +87,8 @@ TERMS of time:
   Options of a view apply to all new records; there is no pager.
   --last 20 begins with the last 20 existing records, --since -2s with records at
   most 2 s older than the newest line now. --head ends it (status 0) after that
-  number of records, --until at that time; a time of day is one after the first
-  line. Losses and damage in the threads and processes of --thread and --process
+  number of records, --until at that time; a time of day is the first such time after
+  the first line. Losses and damage in the threads and processes of --thread and --process
   are shown; if --grep leaves these lines out, stderr reports them. Times use the
   clock readings so far: a later view of the same lines may differ in the last
   digits.
@@ -154,7 +154,7 @@ PATH. Options of tracemerge go before APP; all arguments after APP are for APP.
 A program that was compiled with -finstrument-functions gets libtracer preloaded,
 so that all its functions are traced; --show tree then shows their calls.
 
-If --show, --format or --open needs what text files do not record (levels, places,
+If --show, --format or --open needs what text files do not record (levels, source lines,
 typed values), the run records raw files, unless APP or TRACER_FORMAT chooses otherwise.
 
 Interrupting from the keyboard ends APP, not tracemerge. SIGTERM and SIGHUP are
@@ -170,7 +170,7 @@ const CLEAN_HELP: &str = "\
 Deletes the trace files that APP has written beside itself and in TRACER_DIR, other
 files that its runs have left beside them, the merged file APP.trace.merge, other
 outputs named after APP (as APP.jsonl or APP.ctf) if tracemerge wrote them, and the
-temporary files of killed merges in that directory.
+temporary files of killed merges in the directory of APP.
 
 Trace files of APP in other directories are listed. They are deleted with --yes, or
 if the answer on the terminal is y; otherwise they stay. Files of a running process
@@ -210,9 +210,10 @@ the operating system's.
 docs/info-json.md. Fields may be added; none is removed while `version` is the same.
 --csv writes a row for each thread, with the fields of threads.
 
-For traces of several machines, a table has the interval of each machine's clock: by its
-messages with the others, if --sync finds these, otherwise by the errors of the wall clocks
-that the systems state. --csv --machines writes a row for each machine.
+For traces of several machines, a table shows how far each machine's wall clock is ahead of that
+of the reference machine, and the errors of its times: from its messages with the others, if
+--sync finds these, otherwise from the errors of the wall clocks that the operating systems
+state. --csv --machines writes a row for each machine.
 
 Exit status:
   0  all is printed
@@ -259,7 +260,7 @@ smaller; differences from run to run are not in it.
 
 With --fail-over 10% the exit status depends on times instead of messages: it is 1 if the
 median of a function, or of the time before a message, grew by more than 10 % and by more
-than the noise. A message on standard error names the one that grew most.
+than the noise. A message on standard error names the median that grew most.
 
 --json writes the same for programs: times in nanoseconds, fields described in
 docs/diff-json.md. Fields may be added; none is removed while `version` is the same.
@@ -267,7 +268,7 @@ docs/diff-json.md. Fields may be added; none is removed while `version` is the s
 {columns}
 Exit status:
   0  the same messages, except for numbers, in the same order unless threads share a name;
-     with --fail-over: nothing became slower by more than that
+     with --fail-over: nothing became slower by more than PERCENT
   1  they differ, or with --fail-over something became slower; or a trace is damaged
   2  nothing could be compared";
 
@@ -278,7 +279,7 @@ h shows all keys, which are those of less and vim where these agree: j k Space b
 / and ? search, n N search again, t goes to a time, & T L filter by pattern, thread and level, [ ]
 by time, F follows, y copies the line, 1 to 8 and Tab open the lines, calls to fold and unfold,
 spans, what has not ended, functions, locks, messages and the summary of the selected records, q
-ends. The mouse scrolls and selects. The options that select set the first filters.
+ends. The mouse scrolls and selects. The options that select records set the filters at the start.
 
 A filter and a search go through the records in their order: those of a large trace take seconds,
 and any key ends a search. Calls that began before the loaded records do not indent lines.
@@ -303,10 +304,10 @@ Exit status:
      to another user";
 
 const SWITCH_HELP: &str = "\
-Switches a process that traces, or that was started with TRACER_ENABLE=paused and has
-called the tracer once. The command returns when the process has answered, mostly within
-a tenth of a second. Calls that have not returned when tracing is switched off end there,
-in views. Processes that the process has forked before are not switched.
+Switches the tracing of a process that traces, or that was started with TRACER_ENABLE=paused
+and has called the tracer once. The command returns when the process has answered, mostly
+within a tenth of a second. In views, calls that have not returned when tracing is switched
+off end at that time. Processes that the process has forked before are not switched.
 
 Exit status:
   0  tracing is switched
@@ -325,14 +326,14 @@ A data set is a directory of tables in Apache Parquet, in folders by day and mac
   traces.set/runs/day=2026-11-18/machine=web-01/0000002a-812-0.parquet
 DuckDB: select count(*) from 'traces.set/records/**/*.parquet';
 
-A run that the set has already adds nothing; one that has grown since replaces its rows.
+A run that is in the set already is not added again; if it has grown since, its rows are replaced.
 Several commands may add at the same time, and each may be killed: what it has not
 finished lies beside the set, never in it, and the next command completes or deletes it.
 The sets of many machines are put together by copying their files into one directory.
 
 Exit status:
   0  all runs are in the set; or the small files are put together
-  1  all that could be read is; some traces are damaged or incomplete
+  1  all that could be read is in the set; some traces are damaged or incomplete
   2  nothing was added; or a file of the set cannot be read or written";
 
 const SQL_HELP: &str = "\
@@ -344,7 +345,7 @@ Examples:
 
 DuckDB has to be installed: its command (https://duckdb.org/install), or its module for Python
 (python3 -m pip install duckdb). The tables are those of data sets (docs/formats.md): records,
-calls, spans and others; show tables; lists them. Of an APP, the newest run is written into a
+calls, spans and others; the query 'show tables;' lists them. Of an APP, the newest run is written into a
 data set among the temporary files, with the records that --since, --thread and the like
 select. DuckDB reads no other files, and loads no extensions.
 
@@ -526,7 +527,7 @@ pub(crate) enum Subcommand {
         /// An application, a trace, a merged file, or a directory of traces
         #[arg(value_name = "A")]
         a: PathBuf,
-        /// The trace, of one of these forms, with which A is compared
+        /// What A is compared with: an application, a trace, a merged file, or a directory of traces
         #[arg(value_name = "B")]
         b: PathBuf,
     },

@@ -26,7 +26,7 @@ use crate::view::wanted_threads::ThreadSelector;
 /// The options of a merge, alone or after a run.
 #[derive(Args, Debug)]
 pub(crate) struct MergeOptions {
-    /// The file to write, or - [default: APP.trace.merge]
+    /// The file to write; - is standard output [default: APP.trace.merge]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<OsString>,
     /// Merge all runs, not only the newest
@@ -44,7 +44,7 @@ pub(crate) struct MergeOptions {
     /// The options for names of functions
     #[command(flatten)]
     pub symbols: SymbolOptions,
-    /// The depth of nested calls; deeper ones are shown as one, with their number [default: 64]
+    /// Show nested calls to this depth; those below it are shown as one, with their count [default: 64]
     #[arg(long, value_name = "N|all", value_parser = depth, hide_short_help = true)]
     pub depth: Option<Depth>,
     /// Print nothing if all is well
@@ -184,16 +184,16 @@ pub(crate) struct SelectionOptions {
     /// Only the last N of the remaining records
     #[arg(long, value_name = "N", value_parser = amount, hide_short_help = true, help_heading = SELECT)]
     pub last: Option<usize>,
-    /// Only messages of this module and its submodules, as app::net; of raw files; may be repeated
+    /// Only messages of this module and its submodules, as app::net (recorded in raw files only); may be repeated
     #[arg(long, value_name = "PATH", hide_short_help = true, help_heading = SELECT)]
     pub module: Vec<String>,
-    /// Only messages of this target and those below it, or of such a module; of raw files; may be repeated
+    /// Only messages whose target or module is this one or below it (recorded in raw files only); may be repeated
     #[arg(long, value_name = "PATH", hide_short_help = true, help_heading = SELECT)]
     pub target: Vec<String>,
-    /// Only messages of this level or a more urgent one: error, warn, info, debug or trace; of raw files
+    /// Only messages of this level or a more urgent one: error, warn, info, debug, trace (recorded in raw files only)
     #[arg(long, value_name = "LEVEL", value_parser = level_of_name, hide_short_help = true, help_heading = SELECT)]
     pub level: Option<Level>,
-    /// Only messages of this source file or line, as net.rs or net.rs:12; of raw files; may be repeated
+    /// Only messages of this source file or line, as net.rs or net.rs:12 (recorded in raw files only); may be repeated
     #[arg(long, value_name = "FILE[:LINE]", value_parser = SourcePlace::parse, hide_short_help = true, help_heading = SELECT)]
     pub site: Vec<SourcePlace>,
 }
@@ -225,7 +225,7 @@ pub(crate) struct SymbolOptions {
     /// Show addresses instead of names
     #[arg(long, conflicts_with = "symbols", hide_short_help = true, help_heading = SYMBOLS)]
     pub no_symbols: bool,
-    /// A directory with binaries or their debug files, for --symbols and all names; may be repeated
+    /// A directory with binaries or their debug files, for names of functions; may be repeated
     #[arg(long, value_name = "DIR", hide_short_help = true, help_heading = SYMBOLS)]
     pub debug_dir: Vec<PathBuf>,
 }

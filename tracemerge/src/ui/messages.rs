@@ -160,10 +160,12 @@ pub(crate) fn shown_name(name: &[u8]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns a count with its noun, in the plural if the count is not 1: `1 file`, `1,234 files`.
+/// Returns a count with its noun, in the plural if the count is not 1: `1 file`, `1,234 files`, `2 matches`.
 #[must_use]
 pub(crate) fn count(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", Grouped(number), if number == 1 { "" } else { "s" })
+    let is_hissed = ["s", "sh", "ch", "x"].iter().any(|end| noun.ends_with(end));
+    let ending = if is_hissed { "es" } else { "s" };
+    format!("{} {noun}{}", Grouped(number), if number == 1 { "" } else { ending })
 }
 
 /// A number that is shown with commas between thousands. A width in the format string is respected.
@@ -185,6 +187,10 @@ mod tests {
     fn counts_are_readable() {
         assert_eq!(count(1, "file"), "1 file");
         assert_eq!(count(0, "line"), "0 lines");
+        assert_eq!(count(1, "match"), "1 match");
+        for (noun, nouns) in [("match", "2 matches"), ("switch", "2 switches"), ("process", "2 processes")] {
+            assert_eq!(count(2, noun), nouns);
+        }
         assert_eq!(count(1_234_567, "line"), "1,234,567 lines");
         assert_eq!(count(999, "run"), "999 runs");
     }

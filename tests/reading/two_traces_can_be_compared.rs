@@ -177,7 +177,9 @@ fn diff_compares_raw_traces_by_site() {
     let (status, report, said) = diff(a, text.directory.path(), one.runtime.path());
     assert_eq!(status, Some(0), "{report}");
     assert!(
-        said.contains("do not record where messages come from; all are compared by their text"),
+        said.contains(
+            "do not record where messages come from; the messages of all files are compared by their text"
+        ),
         "{said}"
     );
     assert!(report.contains("serves custom #"), "{report}");

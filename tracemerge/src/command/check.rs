@@ -103,13 +103,13 @@ impl Checked<'_> {
         }
         for ((place, end, records, lost, apart), more) in audit.wrong_ends.each() {
             for (as_reported, there, what) in [
-                (end.apart.others, apart.others, "line of another kind"),
-                (end.apart.waits, apart.waits, "wait"),
-                (end.apart.states, apart.states, "thread state"),
+                (end.apart.others, apart.others, "lines of unknown kinds"),
+                (end.apart.waits, apart.waits, "'# wait' lines"),
+                (end.apart.states, apart.states, "thread states"),
             ] {
                 if as_reported != there {
                     messages.warn(format_args!(
-                        "{}: the '# end' line counts {} of the kind '{what}', but the file has {} before it{more}",
+                        "{}: the '# end' line counts {} {what}, but the file has {} before it{more}",
                         at(place),
                         Grouped(as_reported),
                         Grouped(there),
@@ -250,7 +250,7 @@ fn report_missing_records(found: &Found, checked: &[Checked<'_>], messages: &mut
         let missing = committed.saturating_sub(there.get(&id).copied().unwrap_or(0));
         let (_, pid, _, tid) = id;
         if missing > 0 {
-            let (missing, committed) = (count(missing, "record"), Grouped(committed));
+            let (committed, missing) = (count(committed, "record"), Grouped(missing));
             messages.warn(format_args!(
                 "thread {tid} of process {pid} has put {committed} into its ring, but {missing} of them are \
                  in no file and in no ring"

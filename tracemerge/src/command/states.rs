@@ -317,8 +317,9 @@ fn write(
     let of_process = traces().filter_map(|trace| trace.run.as_ref()).filter(|run| run.pid == pid);
     let Some(run) = of_process.max_by_key(|run| run.wall).cloned() else { return Ok(()) };
     let traces: Vec<&Trace> = traces().filter(|trace| trace.run.as_ref() == Some(&run)).collect();
-    let path = path(&traces, tid)
-        .ok_or("no trace file of the process has a name from which the name of their file could be made")?;
+    let path = path(&traces, tid).ok_or(
+        "their file would be named after a trace file of the process, and none has a name of the usual form",
+    )?;
     let named = |error: io::Error| format!("cannot write {}: {error}", shown(&path));
     let place = Place::open(&path, false).map_err(named)?;
     let mut file = place.begin_file().map_err(named)?;

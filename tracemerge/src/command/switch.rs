@@ -20,12 +20,12 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// If the process was not started with tracing, or if it does not answer.
 pub(crate) fn switch(pid: u32, on: bool, messages: &mut Messages) -> Result<(), Error> {
     let run = run_of(pid)?;
-    let cannot = |error| Error::io("ask", &run.directory, error);
+    let cannot = |error| Error::io("switch the process whose run is in", &run.directory, error);
     let begun = Instant::now();
     let words = if on { ["traces", "on"] } else { ["pauses", "off"] };
     let mut asked = life::ask(&run.directory, on).map_err(cannot)?;
     if asked == Asked::Already {
-        messages.done(format_args!("process {pid} is {} already", words[1]));
+        messages.done(format_args!("tracing in process {pid} is {} already", words[1]));
         return Ok(());
     }
     while asked == Asked::Asked && begun.elapsed() < MAX_WAIT {
@@ -38,7 +38,7 @@ pub(crate) fn switch(pid: u32, on: bool, messages: &mut Messages) -> Result<(), 
             Ok(())
         }
         Asked::Asked => Err(Error::plain(format!(
-            "process {pid} has not answered the request to switch {} within {} s: is it stopped, or is \
+            "process {pid} has not answered the request to switch tracing {} within {} s: is it stopped, or is \
              TRACER_FLUSH_INTERVAL long? It will switch when it continues",
             words[1],
             MAX_WAIT.as_secs()

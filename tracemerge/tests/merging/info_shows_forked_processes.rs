@@ -64,9 +64,9 @@ fn the_table_shows_forked_processes() {
         about,
         [
             "  run 00000050, 2 forks (6, 7), boot 6c1e, format version 3",
-            "  run 00000060, forked in the tree of process 5, run 00000050, boot 6c1e, format version 3",
-            "  run 00000070, forked in the tree of process 5, run 00000050, boot 6c1e, format version 3",
-            "  run 00000080, forked in the tree of run 00000040, which is not here, boot 6c1e, format version 3",
+            "  run 00000060, descends by forks from process 5, run 00000050, boot 6c1e, format version 3",
+            "  run 00000070, descends by forks from process 5, run 00000050, boot 6c1e, format version 3",
+            "  run 00000080, descends by forks from run 00000040, which is not here, boot 6c1e, format version 3",
             "  run 00000090, boot 6c1e, format version 3",
         ]
     );
@@ -80,6 +80,6 @@ fn only_processes_of_one_boot_are_related() {
     trace(&place, &Run { root: 0x50, boot: b"other".to_vec(), ..run(6, 2) });
     let ran = place.merge(["info", "--all-runs", "app"]);
     let table = String::from_utf8(ran.out).unwrap();
-    assert!(table.contains("forked in the tree of run 00000050, which is not here"), "{table}");
+    assert!(table.contains("descends by forks from run 00000050, which is not here"), "{table}");
     assert!(!table.contains(" fork ("), "{table}");
 }

@@ -262,7 +262,7 @@ fn fail_over_compares_messages_by_time_and_not_by_number() {
     trace(4, 900).write(&place, "short");
     let ran = place.merge(["diff", "-q", "--fail-over", "20%", "a", "b"]);
     let expected = "tracemerge: the message 'answered' became slower by 50.0 %, which is more than 20 % and more than the \
-                    noise: the median of the time before it is 100 ns in A and 150 ns in B\n";
+                    noise: the median of the time since the message before is 100 ns in A and 150 ns in B\n";
     assert_eq!((ran.status, ran.err.as_str()), (Some(1), expected));
     for (b, limit, status) in [("b", "60%", 0), ("longer", "1%", 0), ("short", "1%", 2)] {
         let ran = place.merge(["diff", "-q", "--fail-over", limit, "a", b]);

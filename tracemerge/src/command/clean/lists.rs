@@ -16,7 +16,11 @@ use crate::ui::error::Error;
 /// other directories; leaves a list that is not the caller's. Returns the errors.
 pub(super) fn forget(app: &App, keep: impl Fn(&Path) -> bool) -> Vec<Error> {
     let lists = lists(app).into_iter();
-    lists.filter_map(|list| Some(Error::io("shorten", &list, shorten(&list, app, &keep).err()?))).collect()
+    lists
+        .filter_map(|list| {
+            Some(Error::io("remove the application from the list", &list, shorten(&list, app, &keep).err()?))
+        })
+        .collect()
 }
 
 fn shorten(list: &Path, app: &App, keep: impl Fn(&Path) -> bool) -> io::Result<()> {

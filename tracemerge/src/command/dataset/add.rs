@@ -149,7 +149,7 @@ pub(super) fn add(
     let had = if before == 0 {
         String::new()
     } else {
-        format!("; it had {} of the chosen ones already", Grouped(before))
+        format!("; already in it: {} of the chosen runs", Grouped(before))
     };
     messages.done(format_args!("added {} to {}{had}", count(now, "run"), shown(path)));
     Ok(())

@@ -124,32 +124,46 @@ impl Row for ComparedRow {
     const NAME: &'static str = "rows";
     const FACTS: &'static [(&'static str, &'static str)] = &[];
     const COLUMNS: &'static [Column<ComparedRow>] = &[
-        Column::hidden("kind", "thread, pool, message or function", |row| row.kind.into()),
-        Column::hidden("name", "the name, or the text of the messages; empty: a first thread", |row| {
-            row.name.as_deref().into()
+        Column::hidden("kind", "what the row compares: thread, pool, message or function", |row| {
+            row.kind.into()
         }),
+        Column::hidden(
+            "name",
+            "the name, or the text of the messages; empty for the first thread of a process",
+            |row| row.name.as_deref().into(),
+        ),
         Column::hidden("file", "the source file of the messages", |row| row.file.as_deref().into()),
         Column::hidden("line", "the line in that file", |row| row.line.into()),
-        Column::hidden("same", "whether a thread or a pool has the same messages in both", |row| {
+        Column::hidden("same", "whether the thread or the pool has the same messages in A and B", |row| {
             row.same.into()
         }),
-        Column::hidden("a_count", "messages, or calls of a function, in A", |row| row.a.count.into()),
+        Column::hidden("a_count", "the number of messages, or of calls of the function, in A", |row| {
+            row.a.count.into()
+        }),
         Column::hidden("b_count", "... in B", |row| row.b.count.into()),
-        Column::hidden("a_only", "messages of a thread or a pool that only A has", |row| row.a.only.into()),
+        Column::hidden("a_only", "the number of messages of the thread or the pool that only A has", |row| {
+            row.a.only.into()
+        }),
         Column::hidden("b_only", "... that only B has", |row| row.b.only.into()),
-        Column::hidden("a_median_ns", "the median time of a call, or before a message, in A", |row| {
-            row.a.median.map(|median| median.median).into()
-        }),
+        Column::hidden(
+            "a_median_ns",
+            "the median time of a call, or since the message before, in A",
+            |row| row.a.median.map(|median| median.median).into(),
+        ),
         Column::hidden("b_median_ns", "... in B", |row| row.b.median.map(|median| median.median).into()),
-        Column::hidden("change_percent", "the difference of the medians, in per cent of that of A", |row| {
-            row.change().into()
-        }),
-        Column::hidden("significant", "whether that is beyond the noise of both medians", |row| {
+        Column::hidden(
+            "change_percent",
+            "the difference of the medians, in per cent of the median of A",
+            |row| row.change().into(),
+        ),
+        Column::hidden("significant", "whether the difference is beyond the noise of both medians", |row| {
             row.is_significant().into()
         }),
-        Column::hidden("a_p99_ns", "the 99th percentile of the times before a message, in A", |row| {
-            row.a.p99.into()
-        }),
+        Column::hidden(
+            "a_p99_ns",
+            "the 99th percentile of the times since the message before, in A",
+            |row| row.a.p99.into(),
+        ),
         Column::hidden("b_p99_ns", "... in B", |row| row.b.p99.into()),
         Column::hidden("a_self_ns", "the time of all calls without the calls inside, in A", |row| {
             row.a.own.into()

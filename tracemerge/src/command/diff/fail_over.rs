@@ -103,7 +103,7 @@ impl FailOver {
             0 => String::new(),
             more => format!("; so did {}", count(more, "other")),
         };
-        let what = if *kind == "function" { "a call" } else { "the time before it" };
+        let what = if *kind == "function" { "a call" } else { "the time since the message before" };
         Some(format!(
             "the {kind} '{}' became slower by {change_percent:.1} %, which is more than {limit} % and more than the \
              noise: the median of {what} is {} in A and {} in B{more}",

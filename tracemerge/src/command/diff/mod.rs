@@ -117,7 +117,7 @@ fn are_by_site(a: &UnreadInput, b: &UnreadInput, messages: &Messages) -> bool {
         .fold((0, 0), |(told, all), more| (told + more.0, all + more.1));
     if told > 0 && told < all {
         messages.note(format_args!(
-            "{} of {all} files do not record where messages come from; all are compared by their text",
+            "{} of {all} files do not record where messages come from; the messages of all files are compared by their text",
             all - told
         ));
     }

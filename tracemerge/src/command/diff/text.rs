@@ -205,7 +205,7 @@ fn orders_text(orders: &[SuccessionDifference], all: u64) -> String {
     let more = all - orders.len().min(most) as u64;
     if more > 0 {
         let more = count(more, "more order");
-        text.push_str(&format!("  and {more} of two messages that only one of the traces has\n"));
+        text.push_str(&format!("  and {more} of two messages that occur in only one of the traces\n"));
     }
     text
 }

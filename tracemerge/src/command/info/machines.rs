@@ -65,35 +65,35 @@ impl Row for MachineInfo {
         Column::text(
             "placed_by",
             ("placed by", Left),
-            "reference, limits, assumption, wall_clock, or boot if it did not trace at the same time",
+            "how its lines are put in order: reference, limits, assumption, wall_clock, or boot if no other machine traced at that time",
             |row| row.machine.placed_by.name().into(),
             |row| row.machine.placed_by.name().replace('_', " "),
         ),
         Column::text(
             "offset_ns",
             ("ahead", Right),
-            "the time by which its wall clock is ahead of that of the reference, median",
+            "how far its wall clock is ahead of that of the reference machine: the median over the trace",
             |row| row.machine.offset_ns.into(),
             |row| row.machine.offset_ns.map_or_else(|| "-".to_owned(), signed_duration),
         ),
         Column::text(
             "error_least_ns",
             ("least", Right),
-            "the least error of its times",
+            "the least error of its times beside those of the reference machine",
             |row| row.error(0).into(),
             |row| row.error_in_words(0),
         ),
         Column::text(
             "error_median_ns",
             ("median", Right),
-            "the median error of its times",
+            "the median error of its times beside those of the reference machine",
             |row| row.error(1).into(),
             |row| row.error_in_words(1),
         ),
         Column::text(
             "error_most_ns",
             ("greatest", Right),
-            "the greatest error of its times",
+            "the greatest error of its times beside those of the reference machine",
             |row| row.error(2).into(),
             |row| row.error_in_words(2),
         ),
@@ -103,19 +103,29 @@ impl Row for MachineInfo {
             "the largest error of its wall clock, as its operating system states it",
             |row| row.machine.wall_error_ns.into(),
         ),
-        Column::count("matches", "matches", "the number of matched messages that agree", |row| {
-            row.sum(|pair| pair.kept).into()
-        }),
-        Column::count("unused", "unused", "the number of matched messages that prove nothing", |row| {
-            row.sum(|pair| pair.unused).into()
-        }),
+        Column::count(
+            "matches",
+            "matches",
+            "the number of matched messages that agree with each other",
+            |row| row.sum(|pair| pair.kept).into(),
+        ),
+        Column::count(
+            "unused",
+            "unused",
+            "the number of matched messages that were not used: no others support them, or a clock was set near them",
+            |row| row.sum(|pair| pair.unused).into(),
+        ),
         Column::count(
             "contradictory",
             "contradictory",
             "the number of matched messages that contradict others",
             |row| row.sum(|pair| pair.contradictory).into(),
         ),
-        Column::hidden("pairs", "the matches with each other machine", |row| Value::nested(&row.pairs)),
+        Column::hidden(
+            "pairs",
+            "the same three numbers for its messages with each of the other machines",
+            |row| Value::nested(&row.pairs),
+        ),
     ];
 }
 

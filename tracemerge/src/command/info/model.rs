@@ -212,14 +212,16 @@ impl Row for ThreadInfo {
             |thread| thread.tid.into(),
             |thread| thread.tid.to_string(),
         ),
-        Column::hidden("name", "the thread's last name, escaped as in the trace", |thread| {
-            thread.name.as_str().into()
-        }),
+        Column::hidden(
+            "name",
+            "the latest name that the operating system had for the thread, escaped as in the trace",
+            |thread| thread.name.as_str().into(),
+        ),
         Column::count("records", "records", "the number of messages", |thread| thread.sums.records.into()),
         Column::text(
             "bytes",
             ("bytes", Right),
-            "the number of bytes of text",
+            "the number of bytes of the messages' text",
             |thread| thread.sums.bytes.into(),
             |thread| bytes(thread.sums.bytes),
         ),
@@ -267,17 +269,21 @@ impl Row for ThreadInfo {
         Column::hidden("lost_by_reason", "the lost messages by reason", |thread| {
             Value::nested(&thread.sums.lost_by_reason)
         }),
-        Column::hidden("damaged", "the number of places that are no line of the thread's trace", |thread| {
-            thread.sums.damaged.into()
-        }),
+        Column::hidden(
+            "damaged",
+            "the number of damaged places in the files: bytes that are no line of the thread's trace",
+            |thread| thread.sums.damaged.into(),
+        ),
         Column::hidden(
             "files",
-            "the number of trace files, and of rings whose text is in no file yet",
+            "the number of the thread's trace files; a ring whose records are in no file yet counts as one",
             |thread| thread.sums.files.into(),
         ),
-        Column::hidden("ring", "the memory of the thread's ring: shared or private", |thread| {
-            thread.ring.into()
-        }),
+        Column::hidden(
+            "ring",
+            "the kind of memory that the thread's ring is in: shared or private",
+            |thread| thread.ring.into(),
+        ),
         Column::text(
             "end",
             ("end", Left),
@@ -285,10 +291,14 @@ impl Row for ThreadInfo {
             |thread| thread.end.as_deref().into(),
             ThreadInfo::end_in_words,
         ),
-        Column::hidden("other_kinds", "the numbers of lines of unknown kinds, by their marks", |thread| {
-            let kinds = &thread.sums.other_kinds;
-            if kinds.is_empty() { Value::Absent } else { Value::nested(kinds) }
-        }),
+        Column::hidden(
+            "other_kinds",
+            "how many lines there are of each unknown kind, by the mark of the kind",
+            |thread| {
+                let kinds = &thread.sums.other_kinds;
+                if kinds.is_empty() { Value::Absent } else { Value::nested(kinds) }
+            },
+        ),
     ];
 }
 

@@ -81,17 +81,20 @@ fn of_run(run: &RunInfo, forks: &[u32]) -> String {
                     (count(forks.len() as u64, "fork"), forks.iter().take(MAX_LISTED_FORKS).join(", "));
                 format!(", {number} ({few}{more})")
             }
-            Some(pid) => format!(", forked in the tree of process {pid}, run {root}"),
-            None => format!(", forked in the tree of run {root}, which is not here"),
+            Some(pid) => format!(", descends by forks from process {pid}, run {root}"),
+            None => format!(", descends by forks from run {root}, which is not here"),
         };
         let version = run.format_version.map_or_else(unknown, |version| version.to_string());
         let boot = run.boot.as_deref().unwrap_or("?");
         text.push_str(&format!("  run {id}{family}, boot {boot}, format version {version}\n"));
     }
     if let Some(start) = run.start_wall_ns {
-        let period =
-            run.span_ns.map_or_else(String::new, |period| format!(", messages over {}", duration(period)));
-        let cost = run.start_ns.map_or_else(String::new, |ns| format!(", started within {}", duration(ns)));
+        let period = run
+            .span_ns
+            .map_or_else(String::new, |period| format!(", messages over a period of {}", duration(period)));
+        let cost = run
+            .start_ns
+            .map_or_else(String::new, |ns| format!(", start of the tracer took {}", duration(ns)));
         text.push_str(&format!("  begun {}{cost}{period}\n", Wall(start)));
     }
     text.push_str(&of_clock(run));
@@ -111,7 +114,7 @@ fn of_clock(run: &RunInfo) -> String {
         text.push_str(&format!(", drift {drift:+.3} ppm"));
     }
     if let Some(ns) = clock.uncertainty_ns {
-        text.push_str(&format!(", within {}", duration(ns)));
+        text.push_str(&format!(", times exact to {}", duration(ns)));
     }
     text.push('\n');
     for step in &clock.steps {

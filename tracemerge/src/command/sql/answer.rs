@@ -160,7 +160,9 @@ fn next_line(rows: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     let read = rows.take(LONGEST_ROW).read_until(b'\n', &mut line)?;
     if read as u64 == LONGEST_ROW {
-        return Err(io::Error::other("a row of the answer has more than 64 MiB"));
+        return Err(io::Error::other(
+            "a row of the answer has more than 64 MiB: select fewer columns, or parts of them",
+        ));
     }
     let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
     Ok((read > 0).then_some(text))
@@ -210,7 +212,7 @@ pub(super) fn show(rows: &mut impl BufRead, form: RowForm, messages: &mut Messag
     }
     if left_out > 0 {
         messages.note(format_args!(
-            "the table ends after 10,000 rows or 64 MiB, without {}: --csv and --json write all rows",
+            "the table leaves out {}, because it ends after 10,000 rows or 64 MiB: --csv and --json write all rows",
             count(left_out, "row")
         ));
     }

@@ -115,7 +115,7 @@ fn answer(engine: &Engine, query: &str, form: RowForm, messages: &mut Messages) 
 /// Reads queries from the terminal until the user ends the session.
 fn converse(engine: &Engine, form: RowForm, messages: &mut Messages) -> Result<(), Error> {
     messages.done(format_args!(
-        "a query ends with ;  show tables; lists the tables, describe calls; the columns of one, and Ctrl-D ends"
+        "a query ends with a semicolon: 'show tables;' lists the tables, 'describe calls;' the columns of the table calls. Ctrl-D ends the prompt"
     ));
     let mut query = String::new();
     loop {

@@ -193,5 +193,5 @@ fn not_ended(json: &[u8]) -> Vec<u8> {
     rows.sort_by(|one, other| other.cmp(one));
     let rows: Vec<String> =
         rows.into_iter().map(|(ns, text)| format!("{:>9}  {text}", duration(ns))).collect();
-    format!("     time  at the last sign of life\n{}", rows.join("\n")).into_bytes()
+    format!("     time  until the last sign of life\n{}", rows.join("\n")).into_bytes()
 }

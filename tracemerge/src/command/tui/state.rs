@@ -90,9 +90,9 @@ impl Tui {
         let lines = Lines::at(if is_following { end } else { first });
         let message = match (traces.has_rough_times(), traces.are_large()) {
             (true, _) => {
-                "large trace: o makes the lanes; the last digits of times may differ from those of show"
+                "large trace: key o makes the lanes; last digits of times may differ from tracemerge show"
             }
-            (false, true) => "large trace: o makes the lanes",
+            (false, true) => "large trace: key o makes the lanes",
             (false, false) => "",
         };
         let message = message.to_owned();

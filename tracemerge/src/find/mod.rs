@@ -261,7 +261,7 @@ fn check_newest_run(said: &Places, traces: &[Trace]) -> Result<(), Error> {
     let place = path_from_bytes(&newest.directory);
     let why = match std::fs::read_dir(&place) {
         Ok(_) => "none of them can be read there".to_owned(),
-        Err(error) => format!("that cannot be read: {error}"),
+        Err(error) => format!("this directory cannot be read: {error}"),
     };
     Err(Error::plain(format!(
         "the newest known run, of process {}, begun {}, has put its trace files into {}, but {why}. \

@@ -159,8 +159,8 @@ pub(crate) fn without_manifest(directory: &Path) -> Option<String> {
     let is_missing = found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     is_missing.then(|| {
         format!(
-            "the run in {} has no manifest (if its program still runs, that makes it again within a second: try \
-             again)",
+            "the run in {} has no manifest (if the program still runs, it makes the manifest again within a second: \
+             try again)",
             shown(directory)
         )
     })

@@ -41,7 +41,7 @@ pub(crate) struct Superfluous {
 impl fmt::Display for Superfluous {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Superfluous { file, run, other } = self;
-        write!(f, "run {run} is there twice, in {} and in {}", file.path(), other.path())
+        write!(f, "the data set has run {run} twice, in {} and in {}", file.path(), other.path())
     }
 }
 
@@ -143,7 +143,7 @@ fn examine(
     }
     if let Some(place) = torn {
         found.torn.push(format!(
-            "{} has rows of run {run} in another state than {}",
+            "{} and {} have rows of different states of run {run}",
             place.path(),
             newest.place.path()
         ));
@@ -156,8 +156,8 @@ fn number_of(name: &str, run: &str) -> Option<u32> {
 }
 
 /// The instruction for users whose set has rows of a run in a state that the table of runs does not have.
-pub(crate) const REMEDY_OF_TORN: &str = "a file of one set was copied over that of another; add the run again from its \
-    traces ('tracemerge dataset add'), or copy the sets into a new directory, that with the newest runs last";
+pub(crate) const REMEDY_OF_TORN: &str = "a file of one set was copied over a file of another set; add the run again from \
+    its traces ('tracemerge dataset add'), or copy the sets into a new directory, the set with the newest runs last";
 
 impl Copies {
     /// Returns an error that names the first file with superfluous rows or with rows of a state that is not known.
@@ -167,8 +167,8 @@ impl Copies {
     pub(crate) fn refuse(&self) -> io::Result<()> {
         if let Some(first) = self.superfluous.first() {
             return Err(io::Error::other(format!(
-                "{first}, because sets with copies of it were put together: 'tracemerge dataset compact' leaves the newest \
-                 state of each run"
+                "{first}, because sets that both had this run were put together: 'tracemerge dataset compact' leaves the \
+                 newest state of each run"
             )));
         }
         self.refuse_torn()

@@ -103,7 +103,7 @@ pub(crate) fn reason(app: &App) -> String {
         let set = choices_of_records().into_iter();
         let set: Vec<_> = set.map(|(name, value)| format!("{name}={}", shown(Path::new(&value)))).collect();
         (!set.is_empty())
-            .then(|| format!("no record fits {}. Choose others, or unset that", set.join(" and ")))
+            .then(|| format!("no record fits {}. Choose another value, or set none", set.join(" and ")))
     };
     if !program.has_hooks && !program.has_library && is_known && program.other_processor.is_none() {
         let why = "its functions have no hooks, and it is not linked with the tracer. Compile it with \
@@ -124,7 +124,7 @@ pub(crate) fn reason(app: &App) -> String {
         if program.has_library || !is_known {
             format!(
                 "it made no record before it ended. It must call the tracer, must not remove {ENABLE} from its \
-                 environment before, and if it calls startup(VARIABLE), that variable must be set"
+                 environment before that call, and if it calls startup(VARIABLE), that variable must be set"
             )
         } else {
             "it called no function that has hooks. Name the program whose functions are called".into()

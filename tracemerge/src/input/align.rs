@@ -248,7 +248,7 @@ fn rekey(
         let converted = Scale { own, reference, proved: proved.clone(), wall_error };
         if let Content::Text(text) = source.content() {
             let map = convert_to_file(text, &converted)
-                .map_err(|error| Error::io("keep lines of another machine for", &source.path, error))?;
+                .map_err(|error| Error::io("write a temporary file for the lines of", &source.path, error))?;
             *source = Source::of_map(&source.path, map);
         } else {
             let scale = converted.clone();

@@ -237,7 +237,7 @@ fn report_order(
             .take(NAMED)
             .map(|(_, message)| {
                 format!(
-                    "that sent by boot {} at {}",
+                    "the message that boot {} sent at {}",
                     boot(message.from as usize),
                     Wall(message.sent.max(0) as u64)
                 )

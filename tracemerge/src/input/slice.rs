@@ -312,7 +312,7 @@ pub(crate) fn as_text(
     see: &mut dyn FnMut(u64, u32),
 ) -> Result<Source, Error> {
     let Content::Rendered(render) = source.content() else { return Ok(source) };
-    let failed = |error| Error::io("keep the lines of", &source.path, error);
+    let failed = |error| Error::io("write a temporary file for the lines of", &source.path, error);
     let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile().map_err(failed)?);
     let range = SortedRange { source: 0, start: 0, end: 0 };
     let wanted = RecordNeeds { sites: Some(numbers.clone()), ..RecordNeeds::default() };

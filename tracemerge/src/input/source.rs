@@ -111,7 +111,10 @@ impl Source {
             None => Arc::new(Map::open_known(&path)?),
         };
         if map.is_empty() {
-            return Err(Error::plain(format!("{} has become empty while it was read", shown(&path))));
+            return Err(Error::plain(format!(
+                "{} has become empty while it was read: run the command again",
+                shown(&path)
+            )));
         }
         Ok(vec![Source::of_trace(path, map, alive)])
     }

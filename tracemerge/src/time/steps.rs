@@ -63,7 +63,7 @@ impl fmt::Display for ClockStep {
             (StepCause::Set, false) => write!(f, "the wall clock was set forward by {length}")?,
             (StepCause::Set, true) => write!(f, "the wall clock was set back by {length}")?,
         }
-        write!(f, ", after {} and before it showed {}", self.before, self.after)
+        write!(f, ", after the wall clock showed {} and before it showed {}", self.before, self.after)
     }
 }
 

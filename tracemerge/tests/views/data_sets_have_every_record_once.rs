@@ -453,12 +453,12 @@ fn a_run_that_has_not_grown_adds_nothing_and_one_that_has_replaces_its_rows() {
     assert_eq!(before.len(), 6, "{before:?}");
     let again = add(&place, &["app"]);
     assert!(again.err.contains("added 0 runs to "), "{}", again.err);
-    assert!(again.err.contains("; it had 2 of the chosen ones already"), "{}", again.err);
+    assert!(again.err.contains("; already in it: 2 of the chosen runs"), "{}", again.err);
     assert_eq!(identities(&set), before);
     place.write("app.trace.9", file(&run(5, 1), 9, &[3, 7, 9]));
     let grown = add(&place, &["app"]);
     assert!(
-        grown.err.contains("added 1 run to ") && grown.err.contains("; it had 1 of the chosen ones already"),
+        grown.err.contains("added 1 run to ") && grown.err.contains("; already in it: 1 of the chosen runs"),
         "{}",
         grown.err
     );
@@ -517,7 +517,7 @@ fn small_files_are_put_together_and_a_run_that_grows_is_there_once() {
     assert_eq!(identities(&set), compacted);
     let ran = add(&place, &["app"]);
     assert!(
-        ran.err.contains("added 0 runs") && ran.err.contains("; it had 200 of the chosen ones already"),
+        ran.err.contains("added 0 runs") && ran.err.contains("; already in it: 200 of the chosen runs"),
         "{}",
         ran.err
     );
@@ -615,7 +615,7 @@ fn a_run_that_two_sets_have_is_there_once_after_they_are_copied_together() {
             let case = format!("{is_compacted:?} {has_grown} {}", ran.err);
             assert_eq!((ran.status, &ran.out[..]), (Some(2), &b""[..]), "{case}");
             for words in [
-                "run 00000010-1 is there twice, in ",
+                "the data set has run 00000010-1 twice, in ",
                 "/compact-",
                 ".parquet and in ",
                 "'tracemerge dataset compact'",
@@ -671,7 +671,8 @@ fn rows_of_two_states_of_a_run_are_refused_until_it_is_added_again() {
             let ran = place.merge(args);
             assert_eq!((ran.status, &ran.out[..]), (Some(2), &b""[..]), "{}", ran.err);
             for words in [
-                "has rows of run 00000010-1 in another state than runs/",
+                " and runs/",
+                "have rows of different states of run 00000010-1",
                 "dataset add",
                 "into a new directory",
             ] {

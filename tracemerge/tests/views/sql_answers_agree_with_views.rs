@@ -215,7 +215,7 @@ fn a_set_that_has_a_run_twice_is_not_asked() {
     fs::write(file, copied).unwrap();
     let ran = sql(&place, &place.path("bin"), &["set", "select 1"]);
     assert_eq!((ran.status, &ran.out[..]), (Some(2), &b""[..]), "{}", ran.err);
-    assert!(ran.err.contains("run 00000010-1 is there twice, in clocks/day="), "{}", ran.err);
+    assert!(ran.err.contains("the data set has run 00000010-1 twice, in clocks/day="), "{}", ran.err);
     assert_eq!(place.merge(["dataset", "compact", "set"]).status, Some(0));
     assert_eq!(sql(&place, &place.path("bin"), &["set", "select 1"]).status, Some(0));
 }

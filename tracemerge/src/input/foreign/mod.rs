@@ -274,9 +274,10 @@ impl Log<'_> {
             duration(self.resolution),
             duration(newest.clock.uncertainty_ns()),
         );
-        for (records, place) in
-            [(self.outside.0, "before the first line of the traces"), (self.outside.1, "after the last")]
-        {
+        for (records, place) in [
+            (self.outside.0, "before the first line of the traces"),
+            (self.outside.1, "after the last line of the traces"),
+        ] {
             if records > 0 {
                 text.push_str(&format!("; {records} {place}"));
             }
@@ -297,7 +298,10 @@ impl Log<'_> {
             said.push(format!("{lines} without a readable time placed with the line before"));
         }
         if before > 0 {
-            said.push(format!("{} before the first time placed there", count(before, "line")));
+            said.push(format!(
+                "{} before the first readable time placed at that time",
+                count(before, "line")
+            ));
         }
         let (lines, error) = self.ambiguous;
         if lines > 0 {

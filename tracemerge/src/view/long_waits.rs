@@ -64,8 +64,9 @@ pub(crate) fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
         "most of it for room in a ring: a larger TRACER_RING_SIZE makes that rarer, and TRACER_FULL=drop or overwrite ends \
          it, but gives up records"
     };
+    let whose = if have_waited().nth(1).is_none() { "its" } else { "their" };
     Some(format!(
-        "{how_many} waited {} for the tracer, {percent} % of the time, {label} most ({}), {setting}",
+        "{how_many} waited {} for the tracer, {percent} % of {whose} time ({label} longest: {}), {setting}",
         duration(waited),
         duration(most.waited)
     ))

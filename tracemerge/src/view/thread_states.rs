@@ -361,7 +361,9 @@ impl ThreadStates {
     pub(crate) fn in_words(&self) -> Option<String> {
         let lost = match self.lost {
             0 => String::new(),
-            lost => format!("; it has lost {}, so states near them are unknown", count(lost, "switch")),
+            lost => {
+                format!("; the kernel has lost {}, so states near these are unknown", count(lost, "switch"))
+            }
         };
         if let Some((why, totals)) = self.refused.as_ref().filter(|_| self.is_empty()) {
             return Some(refusal_in_words(why, totals));

@@ -184,7 +184,7 @@ fn formats_report_unusual_records_that_they_cannot_represent() {
             &["uftrace", "perfetto", "chrome", "speedscope", "folded", "flamegraph"],
         ),
         (
-            "1 call from a known place: the place is omitted",
+            "1 call with a known place in the source: the place is omitted",
             &["uftrace", "speedscope", "folded", "flamegraph", "html"],
         ),
         (
@@ -195,7 +195,7 @@ fn formats_report_unusual_records_that_they_cannot_represent() {
         ("1 name of a value with characters other than ASCII letters and digits: replaced by _", &["ctf"]),
         ("1 integer of 128 bits: written as text", &["parquet"]),
         (
-            "1 process with the id of another one: numbered from 4194304 on",
+            "1 process with the id of another process: numbered from 4194304 on",
             &["perfetto", "chrome", "uftrace", "ctf"],
         ),
     ] {

@@ -58,7 +58,7 @@ fn a_thread_that_begins_in_the_middle_begins_at_the_left() {
     let lines = ["< app::net::send at src/net.rs:12", "< hook 0x0", ": between", PARSE, "< hook 0x0"];
     let expected = [
         "<- app::net::send",
-        "<- a function that was entered before",
+        "<- a function that was entered before the shown records",
         "between",
         "-> app::parse  (parse.rs:88)",
         "<- app::parse",

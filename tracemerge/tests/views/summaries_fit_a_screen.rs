@@ -67,7 +67,7 @@ fn a_report_leaves_out_functions_without_any_time_unless_all_are_wanted() {
     assert_eq!(sums(&report)[0][0], "2", "the sums are those of all: {report}");
     assert_eq!(
         report.lines().last().unwrap(),
-        "and 1 function without any time: tracemerge report --rows all shows them"
+        "and 1 function whose calls took no time: tracemerge report --rows all shows them"
     );
     let all = shown(&place, &["report", "--rows", "all"]);
     assert_eq!(names(&all), ["app::long", "app::short"], "{all}");

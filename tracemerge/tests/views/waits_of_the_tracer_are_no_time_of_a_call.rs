@@ -172,7 +172,7 @@ fn a_merge_says_how_long_threads_have_waited_if_it_was_over_one_percent_of_their
     };
     // Both threads last 60 ms.
     let sums = ["waited=15000000 for_ring=5000000", "waited=1600000 for_ring=1600000"];
-    let sentence = "tracemerge: 2 threads waited 16.6 ms for the tracer, 13 % of the time, main most (15.0 ms), most of it \
+    let sentence = "tracemerge: 2 threads waited 16.6 ms for the tracer, 13 % of their time (main longest: 15.0 ms), most of it \
                     for room in a ring: a larger TRACER_RING_SIZE makes that rarer, and TRACER_FULL=drop or overwrite \
                     ends it, but gives up records";
     for args in [&[][..], &["show"], &["--format", "csv"]] {
@@ -184,7 +184,7 @@ fn a_merge_says_how_long_threads_have_waited_if_it_was_over_one_percent_of_their
     }
     assert_eq!(said(sums, &["-q"]), None);
     let rings = said(["", "waited=12000000 for_ring=12000000"], &[]);
-    let sentence = "tracemerge: 1 thread waited 12.0 ms for the tracer, 20 % of the time, 9 most (12.0 ms), most of it for \
+    let sentence = "tracemerge: 1 thread waited 12.0 ms for the tracer, 20 % of its time (9 longest: 12.0 ms), most of it for \
                     rings and their memory: a smaller TRACER_RING_SIZE shortens that";
     assert_eq!(rings.as_deref(), Some(sentence));
     assert_eq!(said(["waited=9000000", ""], &[]), None, "a short wait");

@@ -83,7 +83,7 @@ impl Aspect {
             Aspect::Spans => ("call", "of a span: the id of the span is omitted"),
             Aspect::Ends => ("leave record", "with the end of a span: the end is omitted"),
             Aspect::Unwinding => ("leave record", "because of a panic: the panic is omitted"),
-            Aspect::CallSites => ("call", "from a known place: the place is omitted"),
+            Aspect::CallSites => ("call", "with a known place in the source: the place is omitted"),
         }
     }
 }

@@ -156,7 +156,7 @@ impl CallLines {
         let function = ended.map_or(called.function, |(call, _)| call.function);
         let names = lock(&self.names);
         let name = match &names.get(function).name[..] {
-            "" => "a function that was entered before",
+            "" => "a function that was entered before the shown records",
             name => name,
         };
         let mut line = format!("<- {name}");
@@ -232,7 +232,7 @@ impl StackLines {
             lines.push(format!("by {MORE} {}", count(more, "more function")));
         }
         if !stack.whole && is_end_shown {
-            lines.push("by ... (the walk ended here)".to_owned());
+            lines.push("by ... (the stack could not be followed further)".to_owned());
         }
         lines
     }

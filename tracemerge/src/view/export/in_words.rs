@@ -42,7 +42,7 @@ fn of_lock(record: LockRecord<'_>) -> String {
             let access = if wanted_access == "lock" { String::new() } else { format!(" ({wanted_access})") };
             let holder = match holder {
                 0 => String::new(),
-                holder => format!(", which thread {holder} has since {since}"),
+                holder => format!(", which thread {holder} got at {since}"),
             };
             format!("waits at {at} for lock {id}{access} made at {made}{holder}")
         }
@@ -89,7 +89,7 @@ mod tests {
         for (text, expected) in [
             (
                 r#"! lock wait id=3 for=lock made="p.rs:31" at="p.rs:77" holder=4711 since="p.rs:60""#,
-                "waits at p.rs:77 for lock 3 made at p.rs:31, which thread 4711 has since p.rs:60",
+                "waits at p.rs:77 for lock 3 made at p.rs:31, which thread 4711 got at p.rs:60",
             ),
             (
                 r#"! lock wait id=3 for=read made="p.rs:31" at="p.rs:77" holder=0 since="?:0""#,

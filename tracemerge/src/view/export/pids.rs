@@ -39,6 +39,6 @@ impl Pids {
     /// Returns a sentence if the number of a process differs from its id.
     #[must_use]
     pub(crate) fn omissions(&self) -> Vec<String> {
-        sentences([(self.renumbered, "process", "with the id of another one: numbered from 4194304 on")])
+        sentences([(self.renumbered, "process", "with the id of another process: numbered from 4194304 on")])
     }
 }

@@ -73,10 +73,13 @@ impl Row for RateRow {
     const NAME: &'static str = "periods";
     const FACTS: &'static [(&'static str, &'static str)] = &[("every_ns", "the length of a period")];
     const COLUMNS: &'static [Column<RateRow>] = &[
-        Column::time("from_ns", "from", "the beginning of the period, since the first line", |row| {
-            row.from_ns.into()
-        }),
-        Column::count("records", "records", "the number of records of the thread in it", |row| {
+        Column::time(
+            "from_ns",
+            "from",
+            "the beginning of the period, counted from the first line of the chosen runs",
+            |row| row.from_ns.into(),
+        ),
+        Column::count("records", "records", "the number of records of the thread in the period", |row| {
             row.records.into()
         }),
         Column::text(

@@ -48,7 +48,7 @@ pub(crate) enum ReportForm {
     /// A table
     #[default]
     Table,
-    /// Call paths, one in each line with its own time in nanoseconds: the format `folded`
+    /// Call paths, one in each line with its time in nanoseconds without the calls inside: the format `folded`
     Folded,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct ReportLayout {
     /// A report for each thread
     #[arg(long)]
     pub by_thread: bool,
-    /// The number of functions in the table, for each thread with --by-thread; all: also those without any time
+    /// The number of functions in the table (with --by-thread: in each table); all: also those whose calls took no time
     #[arg(long, value_name = "N|all", value_parser = row_limit, default_value_t = ROWS)]
     pub rows: usize,
     /// The form: a table, or folded call paths for flame graphs
@@ -98,8 +98,8 @@ shows more of them.
 If tracemerge run has recorded the states of threads (TRACER_SCHED=1), self is divided into
 the time on a processor (cpu), waiting for something, and preempted by other threads.
 
-tracemerge --format folded writes a line for each call path with its own time in
-nanoseconds, which tools for flame graphs read. tracemerge draws one itself:
+tracemerge --format folded writes a line for each call path with its time in nanoseconds,
+without the calls inside, for programs that draw flame graphs. tracemerge draws one itself:
   tracemerge --format flamegraph -o flames.svg ./app
 
 --json and --csv write the same for programs, with all functions.";
@@ -160,7 +160,7 @@ impl Row for FunctionRow {
         ("still_running", "the number of calls that were running at the end"),
         ("without_leave", "the number of calls without a leave record"),
         ("without_enter", "the number of leave records without a call"),
-        ("waited_ns", "the time for which the tracer made threads wait: no time of a call"),
+        ("waited_ns", "the time for which the tracer made threads wait, which the times of calls leave out"),
         ("spans", "an array of the spans by name: the columns below"),
     ];
     const COLUMNS: &'static [Column<FunctionRow>] = &[
@@ -332,7 +332,8 @@ impl ReportFormat {
         let without_time = rows.len() - rows.iter().filter(took_time).count();
         let mut text = table_with_sums(rows.iter().filter(took_time).take(self.layout.rows), sums, "");
         let more = (rows.len() - without_time).saturating_sub(self.layout.rows) as u64;
-        let hidden = [(more, "more function", ""), (without_time as u64, "function", " without any time")];
+        let hidden =
+            [(more, "more function", ""), (without_time as u64, "function", " whose calls took no time")];
         for (number, noun, which) in hidden.into_iter().filter(|(number, ..)| *number > 0) {
             let number = count(number, noun);
             let _ = writeln!(text, "and {number}{which}: tracemerge report --rows all shows them");

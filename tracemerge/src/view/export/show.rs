@@ -40,15 +40,15 @@ pub(crate) enum Column {
     Thread,
     /// The process id
     Process,
-    /// The level of the message; of raw files
+    /// The level of the message (recorded in raw files only)
     Level,
-    /// The target of the message, or its module; of raw files
+    /// The target of the message, or its module (recorded in raw files only)
     Target,
-    /// The module that traced the message; of raw files
+    /// The module that traced the message (recorded in raw files only)
     Module,
-    /// The source file and line that traced it; of raw files
+    /// The source file and line that traced the message (recorded in raw files only)
     Site,
-    /// The function that traced it; of raw files
+    /// The function that traced the message (recorded in raw files only)
     Function,
 }
 

@@ -25,7 +25,7 @@ use trace_format::locks::LockRecord;
 /// The layout of `locks`: the waits for locks and conditions.
 #[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LocksLayout {
-    /// The number of locks, conditions and chains that are listed, and of lines of each
+    /// The number of locks, conditions and chains that are listed, and of lines for each of them
     #[arg(long, value_name = "N|all", value_parser = row_limit, default_value_t = 20)]
     pub rows: usize,
 }
@@ -45,8 +45,9 @@ thread woke which, and after how long. Chains are waits behind threads that wait
 For programs without these locks, a 'word' is an address at which threads have slept, if
 they ran with a libtracer that was built with the feature futex (docs/functions.md).
 
-Places are those of the calls. A thread that never had to record anything is shown by its
-id. Waits that have not ended count up to the last sign of life of their process.
+'waited at' and 'since' are the source lines of calls: of the one that waits, and of the one by
+which the holder got the lock. A thread that never had to record anything is shown by its id.
+Waits that have not ended count up to the last sign of life of their process.
 
 If tracemerge run has recorded the states of threads (TRACER_SCHED=1), 'holder off' is the
 part of the waits in which the thread that had the lock was not on a processor.
@@ -260,7 +261,9 @@ impl EventFormat for LocksFormat {
     fn omissions(&self, _inventory: &Inventory) -> Vec<String> {
         let read = (self.records.of_text > 0).then(|| count(self.records.of_text, "lock record"));
         let read_note = read.map(|records| {
-            format!("{records} read from the text of messages: the trace has an earlier version")
+            format!(
+                "{records} read from the text of messages: an earlier version of the tracer wrote the trace"
+            )
         });
         read_note.into_iter().collect()
     }

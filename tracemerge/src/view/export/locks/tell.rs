@@ -201,7 +201,7 @@ impl ProcessReport<'_> {
         let Some(last) = condition.last else { return "never notified".to_owned() };
         let by = format!("{} at {}", self.thread(last.by.thread), self.place(last.by.since));
         let when = match waiting.since.checked_sub(last.wall) {
-            Some(before) => format!("{} before", duration(before)),
+            Some(before) => format!("{} before the wait began", duration(before)),
             None => format!("{} after the wait began", duration(last.wall - waiting.since)),
         };
         if last.wakes == 0 {
@@ -266,7 +266,12 @@ impl ProcessReport<'_> {
             let _ = write!(head, ", {} found nobody waiting", Grouped(without_waiter));
         }
         if let Some(average) = latency.total.checked_div(latency.waits) {
-            let _ = write!(head, "; woken after {}, {} at most", duration(average), duration(latency.max));
+            let _ = write!(
+                head,
+                "; woken after {} on average, {} at most",
+                duration(average),
+                duration(latency.max)
+            );
         }
         self.line(&head);
         let rows: Vec<_> = condition

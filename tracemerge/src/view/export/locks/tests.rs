@@ -222,7 +222,7 @@ fn deadlocks_and_lost_wakeups_are_reported() {
 
 waits that have not ended
   a: 3.00 us for condition 9 (src/q.rs:4), at src/q.rs:20
-    the last notification (b at src/q.rs:30, 1.00 us before) found nobody waiting: it is lost if the thread had already decided to wait
+    the last notification (b at src/q.rs:30, 1.00 us before the wait began) found nobody waiting: it is lost if the thread had already decided to wait
   b: 2.00 us for lock 2 (src/m.rs:2), at src/b.rs:9
     held by c since src/c.rs:5
   c: 1.00 us for lock 1 (src/m.rs:1), at src/c.rs:7
@@ -235,7 +235,7 @@ waits that have not ended
 ";
     assert!(text.starts_with(open), "{text}");
     let condition = "\
-condition 9 (src/q.rs:4): 2 waits, 8.00 us, 5.00 us at most; 2 notifications, 1 found nobody waiting; woken after 4.00 us, 4.00 us at most
+condition 9 (src/q.rs:4): 2 waits, 8.00 us, 5.00 us at most; 2 notifications, 1 found nobody waiting; woken after 4.00 us on average, 4.00 us at most
   waits    total      max  waited at    woken by  which notified at
       1  5.00 us  5.00 us  src/q.rs:20  b         src/q.rs:30
       1  3.00 us  3.00 us  src/q.rs:20  nobody
@@ -267,7 +267,7 @@ fn futex_waits_are_reported_at_call_sites_of_the_program() {
     let expected = "\
 1 word waited for
 
-word 0x7f10 (/home/me/app.rs:3): 2 waits, 6.00 us, 5.00 us at most, 1 timed out; 1 notification; woken after 2.00 us, 2.00 us at most
+word 0x7f10 (/home/me/app.rs:3): 2 waits, 6.00 us, 5.00 us at most, 1 timed out; 1 notification; woken after 2.00 us on average, 2.00 us at most
   waits    total      max  waited at          woken by  which notified at
       1  5.00 us  5.00 us  /home/me/app.rs:3  b         ?
       1  1.00 us  1.00 us  /home/me/app.rs:3  nobody

@@ -212,8 +212,8 @@ impl Input {
                 }
                 let group = self.reader.get_row_group(self.next_group)?;
                 self.next_group += 1;
-                self.left =
-                    usize::try_from(group.metadata().num_rows()).map_err(|_| damaged("its size is odd"))?;
+                self.left = usize::try_from(group.metadata().num_rows())
+                    .map_err(|_| damaged("its number of rows is impossible"))?;
                 let reader = |place: &Option<(usize, bool)>| {
                     place.map(|(number, _)| group.get_column_reader(number)).transpose()
                 };

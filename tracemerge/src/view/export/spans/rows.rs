@@ -95,7 +95,7 @@ impl Row for NameRow {
         Column::text(
             "opened_by",
             ("opened by", Left),
-            "the name of the span that opened them; unknown if none has",
+            "the name of the span that opened these spans; unknown if no span has",
             |row| row.opened_by.as_deref().into(),
             |row| row.opened_by.clone().unwrap_or_default(),
         ),
@@ -187,8 +187,10 @@ impl Row for SlowRow {
     const NAME: &'static str = "slowest";
     const FACTS: &'static [(&'static str, &'static str)] = NameRow::FACTS;
     const COLUMNS: &'static [Column<SlowRow>] = &[
-        Column::time("wall_ns", "wall", "the time from its beginning to its end", |row| row.slow.wall.into()),
-        Column::time("busy_ns", "busy", "the time for which a thread was in it", |row| {
+        Column::time("wall_ns", "wall", "the time from the beginning of the span to its end", |row| {
+            row.slow.wall.into()
+        }),
+        Column::time("busy_ns", "busy", "the time for which a thread was in the span", |row| {
             row.slow.span.busy.into()
         }),
         Column::known_time("cpu_ns", "cpu", "the part of busy on a processor", |row| {
@@ -206,20 +208,26 @@ impl Row for SlowRow {
             "the part of busy in which another thread had the processor",
             |row| row.slow.span.off.map(|off| off.preempted).into(),
         ),
-        Column::time("idle_ns", "idle", "the time for which no thread was in it", |row| {
+        Column::time("idle_ns", "idle", "the time for which no thread was in the span", |row| {
             row.slow.span.idle(row.slow.wall).into()
         }),
-        Column::count("polls", "polls", "how often it was entered", |row| row.slow.span.polls.into()),
+        Column::count("polls", "polls", "how often the span was entered", |row| row.slow.span.polls.into()),
         Column::text("name", ("span", Left), "the name", |row| row.slow.name.as_str().into(), SlowRow::title),
-        Column::hidden("span", "its number in its process, for --id", |row| row.slow.key.1.into()),
+        Column::hidden("span", "the number of the span in its process, for --id", |row| {
+            row.slow.key.1.into()
+        }),
         Column::hidden("pid", "the process id, if there are several processes", |row| row.pid.into()),
-        Column::hidden("fields", "the values of its fields", |row| row.slow.fields.as_str().into()),
-        Column::hidden("end", "ended, cancelled or open", |row| row.slow.how.name().into()),
-        Column::hidden("parent", "the number of the span that opened it", |row| row.slow.span.parent.into()),
+        Column::hidden("fields", "the values of the span's fields", |row| row.slow.fields.as_str().into()),
+        Column::hidden("end", "the state of the span: ended, cancelled or open", |row| {
+            row.slow.how.name().into()
+        }),
+        Column::hidden("parent", "the number of the parent: the span that opened this one", |row| {
+            row.slow.span.parent.into()
+        }),
         Column::text(
             "opened_by",
             ("opened by", Left),
-            "the name of that span",
+            "the name of the parent",
             |row| row.slow.opened_by.as_deref().into(),
             |row| match (&row.slow.opened_by, row.slow.span.parent) {
                 (Some(name), Some(id)) => format!("{name} #{id}"),

@@ -350,7 +350,11 @@ impl Steps {
                 Step::Idle { ns, after, busy } => {
                     let mut line = format!("{:>9}  idle", duration(*ns));
                     if let Some((name, before)) = after {
-                        let _ = write!(line, "; went on {} after {name} was left", duration(*before));
+                        let _ = write!(
+                            line,
+                            "; the span went on {} after a thread left {name}",
+                            duration(*before)
+                        );
                     }
                     let busy: Vec<String> =
                         busy.iter().map(|(name, ns)| format!("{name} {}", duration(*ns))).collect();

@@ -48,7 +48,7 @@ pub(crate) struct StatsLayout {
 
 impl Subcommand for StatsLayout {
     const NAME: &'static str = "stats";
-    const ABOUT: &'static str = "Count the messages by the places that trace them";
+    const ABOUT: &'static str = "Count the messages by the source lines that trace them";
     const FOLLOW: Option<&'static str> = Some("Count the records of running applications until these end");
     const HELP: &'static str = "\
 Counts the messages of each call of trace!, if the traces record the call: files of
@@ -189,10 +189,13 @@ impl Row for SortRow {
     const NAME: &'static str = "by_sort";
     const FACTS: &'static [(&'static str, &'static str)] = &[
         ("messages", "the number of messages"),
-        ("threads", "the number of threads that have any"),
+        ("threads", "the number of threads that have messages"),
         ("span_ns", "the time from the first message to the last"),
         ("sorts", "the number of sorts of messages"),
-        ("waited_ns", "the time for which the tracer made threads wait: in no time to the next message"),
+        (
+            "waited_ns",
+            "the time for which the tracer made threads wait, which the times to the next message leave out",
+        ),
     ];
     const COLUMNS: &'static [Column<SortRow>] = &[
         Column::count("count", "count", "the number of messages", |row| row.count.into()),
@@ -206,18 +209,25 @@ impl Row for SortRow {
         Column::count("threads", "threads", "the number of threads that have such messages", |row| {
             row.threads.into()
         }),
-        Column::hidden("measured", "messages that are followed by another one of their thread", |row| {
-            row.measured.into()
+        Column::hidden(
+            "measured",
+            "the number of these messages that are followed by another message of their thread",
+            |row| row.measured.into(),
+        ),
+        Column::time(
+            "median_ns",
+            "to next",
+            "the time to the next message of the same thread: the median, to 1 %",
+            |row| row.median_ns.into(),
+        ),
+        Column::time("p99_ns", "p99", "the 99th percentile of the time to the next message, to 1 %", |row| {
+            row.p99_ns.into()
         }),
-        Column::time("median_ns", "to next", "the time to that next message: the median, to 1 %", |row| {
-            row.median_ns.into()
-        }),
-        Column::time("p99_ns", "p99", "the 99th percentile of that time, to 1 %", |row| row.p99_ns.into()),
-        Column::time("max_ns", "max", "the maximum of that time", |row| row.max_ns.into()),
+        Column::time("max_ns", "max", "the maximum of the time to the next message", |row| row.max_ns.into()),
         Column::text(
             "message",
             ("message", Left),
-            "the template, the function, or without a site the text with # for numbers",
+            "the template, or the function; if the site is unknown, the text with # for numbers",
             |row| row.message.as_str().into(),
             message,
         ),
@@ -239,7 +249,7 @@ impl Row for SortRow {
         }),
         Column::hidden(
             "arguments",
-            "the arguments that are numbers, with a site: name, min and max",
+            "name, min and max of each argument that is a number, if the site is known",
             |row| {
                 let arguments = serde_json::to_value(&row.arguments);
                 arguments.map_or(Value::Unknown, Value::Nested)

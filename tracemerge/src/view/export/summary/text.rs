@@ -21,7 +21,10 @@ pub(super) fn of(summary: &Summary, apps: &[String], waits: u64) -> String {
     let mut above = head(summary, apps);
     if waits > 0 {
         let all = duration(summary.tracer_ns);
-        above.push(format!("{} for the tracer, {all} in all: in no number below", count(waits, "wait")));
+        above.push(format!(
+            "{} for the tracer, {all} in all, which the times below leave out",
+            count(waits, "wait")
+        ));
     }
     above.extend(summary.threads.iter().take(LANES).map(lane));
     let mut below = open(summary);

@@ -132,7 +132,10 @@ impl LinesByThread {
 
 /// Adds to an error that it is about the temporary file.
 fn of_file(error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("the temporary file for the lines of each thread: {error}"))
+    io::Error::new(
+        error.kind(),
+        format!("cannot use the temporary file for the lines of each thread: {error}"),
+    )
 }
 
 impl ThreadLines {

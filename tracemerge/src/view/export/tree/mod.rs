@@ -74,7 +74,7 @@ pub(crate) struct TreeLayout {
     /// All functions of call stacks, also those of panics, of the runtime and of the tracer
     #[arg(long, conflicts_with = "collapse")]
     pub full: bool,
-    /// Equal calls that follow each other one by one, also on a terminal
+    /// Each of several equal calls that follow each other in a separate line, also on a terminal
     #[arg(long, conflicts_with = "collapse")]
     pub unfolded: bool,
 }
@@ -112,8 +112,8 @@ outermost of them, and with the messages in them. --depth all shows them all; --
 an overview, which leaves out deeper messages.
 
 A call without a record of its return (the record was lost, or a longjmp has left the call)
-ends with the call around it. A guard that is dropped later than one made before it has the
-note 'left after a call around it', and what follows is indented below it until then.
+ends with the call around it. A call whose guard is dropped later than that of a call around
+it has the note 'left after a call around it', and what follows is indented below it until then.
 --min-duration leaves out shorter calls, and messages that came before the call around them
 had taken that long.
 
@@ -301,11 +301,14 @@ impl TreeFormat {
     fn note_of_late_calls(&self) -> Option<String> {
         (self.late > 0).then(|| {
             format!(
-                "{} later than entered: {} lines, or 16 MiB, came before it was known that they are shown",
+                "{}: at most {} lines, or 16 MiB, are held back until it is known which calls are shown",
                 if self.late == 1 {
-                    "1 call is shown".to_owned()
+                    "1 call is shown below lines that are later than its entry".to_owned()
                 } else {
-                    format!("{} calls are shown", Grouped(self.late))
+                    format!(
+                        "{} calls are shown below lines that are later than their entry",
+                        Grouped(self.late)
+                    )
                 },
                 Grouped(MOST_PLACES as u64)
             )

@@ -121,7 +121,7 @@ net                : waiting
 main               app::wait  (main.rs:20) {
 main                 : by 0x10 (of no known module)
 main                 : by 0x20 (of no known module)
-main                 : by ... (the walk ended here)
+main                 : by ... (the stack could not be followed further)
 main      10 ns      0x1f (of no known module)  <- left by a panic
 main     730 ns    } app::wait  <- still running when the process was killed
 main     830 ns  } app::main  <- still running when the process was killed
@@ -280,7 +280,11 @@ fn a_call_that_was_too_short_at_the_limit_is_shown_later_and_reported() {
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(text.contains("app::long  (main.rs:1)"), "{text}");
     assert_eq!(times(&text), [MOST_PLACES as u64 + 100], "the call stands where it was left");
-    assert!(notes[0].starts_with("1 call is shown later than entered: 100,000 lines"), "{notes:?}");
+    assert!(
+        notes[0]
+            .starts_with("1 call is shown below lines that are later than its entry: at most 100,000 lines"),
+        "{notes:?}"
+    );
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::view::wanted_threads::ThreadSelector;
 /// The options of a merge, alone or after a run.
 #[derive(Args, Debug)]
 pub(crate) struct MergeOptions {
-    /// The file to write; - is standard output [default: APP.trace.merge]
+    /// The file to write, or - [default: APP.trace.merge]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<OsString>,
     /// Merge all runs, not only the newest

@@ -435,8 +435,8 @@ mod tests {
             (5, Kind::Continuation, ""),
         ];
         assert_eq!(lines.unwrap(), expected.map(|(second, kind, text)| (second, kind, text.to_owned())));
-        let expected = "2 lines without a readable time placed with the line before; 1 line before the first time \
-                        placed there";
+        let expected = "2 lines without a readable time placed with the line before; 1 line before the first \
+                        readable time placed at that time";
         assert_eq!(said.as_deref(), Some(expected));
         assert_eq!(merged(b"2026-11-21T13:00:05Z one\n").said, None, "nothing was assumed");
     }

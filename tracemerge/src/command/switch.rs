@@ -20,7 +20,7 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// If the process was not started with tracing, or if it does not answer.
 pub(crate) fn switch(pid: u32, on: bool, messages: &mut Messages) -> Result<(), Error> {
     let run = run_of(pid)?;
-    let cannot = |error| Error::io("switch the process whose run is in", &run.directory, error);
+    let cannot = |error| Error::io("switch tracing on or off by the run's directory", &run.directory, error);
     let begun = Instant::now();
     let words = if on { ["traces", "on"] } else { ["pauses", "off"] };
     let mut asked = life::ask(&run.directory, on).map_err(cannot)?;
@@ -44,7 +44,7 @@ pub(crate) fn switch(pid: u32, on: bool, messages: &mut Messages) -> Result<(), 
             MAX_WAIT.as_secs()
         ))),
         Asked::NotListening => Err(Error::plain(format!(
-            "process {pid} cannot be switched from outside: its tracer is of an earlier version"
+            "tracing in process {pid} cannot be switched from outside: its tracer is of an earlier version"
         ))),
     }
 }

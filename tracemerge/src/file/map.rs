@@ -38,7 +38,7 @@ const COPIED: usize = 64 << 10;
 /// The number of files that are currently mapped.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// The bytes of a file, possibly none.
+/// The bytes of a file, mapped or copied; the file may be empty.
 #[derive(Debug)]
 pub(crate) struct Map {
     /// The watch on the mapping, before `map` so that it is dropped earlier. Only the mapping of a file is watched.

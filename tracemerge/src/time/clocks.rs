@@ -168,8 +168,8 @@ impl TickClock {
         Wall(period.scale.at(ticks).max(period.floor))
     }
 
-    /// Returns the place of a time that somebody has read from the wall clock; `before` is the place of the time that
-    /// he has read before, if there is one.
+    /// Returns the place of a time that was read from the wall clock; `before` is the place of the time that the same
+    /// reader has read before, if there is one.
     ///
     /// The clock was set at an unknown moment between two readings of a trace, so a time may lie in the period before
     /// and in the one after, each of which may have filled the time between the readings. If several periods may have

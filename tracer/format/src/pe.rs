@@ -13,7 +13,7 @@ const MAX_DEBUG_ENTRIES: usize = 16;
 /// The size in bytes of an entry of the debug directory.
 const ENTRY: usize = 28;
 
-/// The part of a file's headers that the tracer uses.
+/// The part of the headers of a PE file that the tracer uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
     /// The addresses from the first section with code to the end of the last one; empty if no section has code.

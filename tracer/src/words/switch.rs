@@ -58,8 +58,9 @@ const STATE: u64 = 3;
 const QUIET: u64 = 1 << 31;
 /// The bit that makes DECIDING mean SETTLING.
 const SETTLING: u64 = 4;
-/// The position of the lowest bit of the attempt number; the process id has the upper half of the word.
+/// The position, in the word of a [`SwitchWord`], of the number of the attempt to decide whether the process traces.
 const ATTEMPT_SHIFT: u32 = 3;
+/// The position of the process id in that word: it has the upper half.
 const PID_SHIFT: u32 = 32;
 const ATTEMPT: u64 = (1 << (PID_SHIFT - 1 - ATTEMPT_SHIFT)) - 1;
 

@@ -47,7 +47,11 @@ const STEPS: [Step<Tools>; 15] = [
     step("futexes", futexes, "Each wait for a lock of an unchanged program is recorded with its place."),
     step("redis", redis, "A server in C under load: names of threads, durations without waits, order."),
     step("fd", fd, "A search in Rust by many threads: durations without waits, order."),
-    step("toolchains", toolchains, "Compilers of Rust of several ages make hooks, or say why not."),
+    step(
+        "toolchains",
+        toolchains,
+        "With several versions of Rust, programs get hooks, or cargo tracer says why not.",
+    ),
 ];
 
 /// Runs the steps with these names, or the usual steps without names.

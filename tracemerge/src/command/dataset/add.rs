@@ -30,7 +30,7 @@ use crate::view::request::Request;
 struct KnownRun {
     /// The state of the run's traces.
     state: String,
-    /// The ticks of the run's last record in this state.
+    /// The ticks of the run's last record that the set has.
     last: u64,
     /// The files that have the run's rows, in all tables except the table of runs, each as table, day and number.
     files: Vec<String>,

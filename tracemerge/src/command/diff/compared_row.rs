@@ -141,9 +141,11 @@ impl Row for ComparedRow {
             row.a.count.into()
         }),
         Column::hidden("b_count", "... in B", |row| row.b.count.into()),
-        Column::hidden("a_only", "the number of messages of the thread or the pool that only A has", |row| {
-            row.a.only.into()
-        }),
+        Column::hidden(
+            "a_only",
+            "of the messages of the thread or the pool, the number that only A has",
+            |row| row.a.only.into(),
+        ),
         Column::hidden("b_only", "... that only B has", |row| row.b.only.into()),
         Column::hidden(
             "a_median_ns",

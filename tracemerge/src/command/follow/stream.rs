@@ -366,13 +366,15 @@ impl Stream {
         self.has_more().then_some(last.unwrap_or(0))
     }
 
-    /// Returns the ticks of the first line that is not in a file yet.
+    /// Returns the ticks of the first queued line that came from the ring and is not in the thread's file yet; `None` if
+    /// there is none.
     pub(super) fn first_ahead(&self) -> Option<u64> {
         let chunk = self.queue.iter().find(|chunk| chunk.ahead)?;
         chunk.line().map(|line| line.ticks)
     }
 
-    /// Returns the ticks of the last line that was found before `round`.
+    /// Returns the ticks up to which the queue is to be shown now, the largest of the chunks that were found in rounds
+    /// before `round`; `None` if there is no such chunk.
     pub(super) fn due(&self, round: u64) -> Option<u64> {
         self.queue.iter().filter(|chunk| chunk.round < round).map(|chunk| chunk.last).max()
     }

@@ -20,7 +20,8 @@ const MIN_DISTANCE_NS: u64 = 1_000_000_000;
 const KEPT_NS: u64 = 10_000_000_000;
 /// The number of last readings that are kept: shown lines are rarely older.
 const READINGS: usize = 64;
-/// The error of the wall clock, in nanoseconds, that is allowed before a point of time counts as over.
+/// The number of nanoseconds by which the wall clock must be past the time at which following ends before that time
+/// counts as reached: the clock may be wrong by so much.
 const MAX_CLOCK_ERROR_NS: u64 = 1_000_000;
 
 /// The readings of the clocks of one boot, for the runs whose ticks come from one clock.

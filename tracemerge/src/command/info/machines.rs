@@ -65,7 +65,9 @@ impl Row for MachineInfo {
         Column::text(
             "placed_by",
             ("placed by", Left),
-            "how its lines are put in order: reference, limits, assumption, wall_clock, or boot if no other machine traced at that time",
+            "how its lines are put in order among those of other machines: reference (the others get its ticks), limits (by \
+             messages and stated errors of wall clocks), assumption (likewise, but in part without a limit on one side), \
+             wall_clock (by wall clocks alone), or boot (before or after all others: no other machine traced at that time)",
             |row| row.machine.placed_by.name().into(),
             |row| row.machine.placed_by.name().replace('_', " "),
         ),

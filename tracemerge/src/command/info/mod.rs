@@ -38,7 +38,7 @@ use crate::view::thread_labels::{Label, TraceOfThread, labels};
 pub(crate) struct InfoOptions {
     /// The wanted runs.
     pub choice: Choice,
-    /// The form in which the facts are written.
+    /// The form of the output: a table, JSON or comma-separated values.
     pub form: RowForm,
     /// The patterns of messages between machines.
     pub sync: Vec<SyncPatterns>,

@@ -75,8 +75,8 @@ pub(crate) fn add(
     };
     if !newest.clock.rate_is_known() {
         messages.warn(
-            "the lines of logs are at wrong times, because the traces record the time only once, and the machine \
-             was restarted since",
+            "the lines of logs are at wrong times: the rate of the counter is unknown, because the traces record the \
+             time only once, and the machine was restarted since",
         );
     }
     for path in with {

@@ -61,7 +61,8 @@ pub struct PairStream {
     trusts_all: bool,
     current: Block,
     pending: Block,
-    /// The middles of the block before the pending block and of the pending block: time and offset.
+    /// The middles of the block of points before the pending block, and of the pending block: the middle of its time, in
+    /// seconds, and the estimated offset of the two clocks there, in nanoseconds; `None` if the block has no points.
     middles: [Option<(f64, f64)>; 2],
     /// Half of the distance between the bounds of the two directions, if both have been seen.
     half_gap: Option<f64>,

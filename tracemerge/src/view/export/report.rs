@@ -177,7 +177,7 @@ impl Row for FunctionRow {
         Column::time("self_ns", "self", "the time of all calls without the calls inside", |row| {
             row.own.into()
         }),
-        Column::known_time("cpu_ns", "cpu", "the part of self on a processor", |row| {
+        Column::known_time("cpu_ns", "cpu", "the part of self in which the thread had a processor", |row| {
             row.states.map(|(cpu, _)| cpu).into()
         }),
         Column::known_time(

@@ -206,7 +206,8 @@ impl UftraceFormat {
         self.parts.pass_on(file, out);
     }
 
-    /// Writes the files that describe the records.
+    /// Writes the files by which uftrace interprets the records: `task.txt`, `info`, and for the processes the maps
+    /// (`sid-*.map`) and the symbols (`*.sym`).
     fn write_descriptions(&mut self, inventory: &Inventory) {
         let time = |wall: u64| format!("{}.{:09}", wall / SECOND, wall % SECOND);
         let end = BASE + offset(u32::try_from(inventory.functions.len()).unwrap_or(u32::MAX));

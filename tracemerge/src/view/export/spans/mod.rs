@@ -52,7 +52,7 @@ waiting for something, and preempted by other threads.
 Without an option there is a row for each name of spans and each span that opened them,
 with the median (p50), the 99th percentile (to 1 %) and the maximum of each time. --slow
 lists single spans. --id shows the steps of one span: for each time in which it was idle, the
-spans that were busy meanwhile, and the span that a thread left last before this one went on,
+spans that were busy meanwhile, and the span that a thread left last before this one was resumed,
 which is often the span that it waited for.
 
 Examples:

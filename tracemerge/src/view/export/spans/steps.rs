@@ -352,7 +352,7 @@ impl Steps {
                     if let Some((name, before)) = after {
                         let _ = write!(
                             line,
-                            "; the span went on {} after a thread left {name}",
+                            "; the span was resumed {} after a thread left {name}",
                             duration(*before)
                         );
                     }

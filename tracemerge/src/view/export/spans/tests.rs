@@ -123,7 +123,7 @@ request #13: 20.5 us, busy 2.00 us in 2 polls, idle 18.5 us
      0.000006000             path=\"/quick\"
      0.000006000     500 ns  idle; meanwhile busy: server #1 500 ns
      0.000006500    1.00 us  busy on b
-     0.000007500    17.5 us  idle; the span went on 1.00 us after a thread left request #12; meanwhile busy: server #1 17.5 us, request #12 4.00 us
+     0.000007500    17.5 us  idle; the span was resumed 1.00 us after a thread left request #12; meanwhile busy: server #1 17.5 us, request #12 4.00 us
      0.000025100     800 ns    waited for lock 4 at src/a.rs:7, behind a in server #1
      0.000025000    1.00 us  busy on c
      0.000026500             is closed

@@ -15,7 +15,7 @@ use crate::view::threads::Threads;
 /// The description of the format for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "folded",
-    about: "Call paths with their times in nanoseconds, without the calls inside, for flame graphs",
+    about: "Call paths with their own times in nanoseconds, for flame graphs",
     extension: "folded",
     content: OutputContent::Text,
     nests_calls: true,

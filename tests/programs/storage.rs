@@ -177,13 +177,18 @@ pub fn moved_away(directory: &str) {
     let kept = format!("{directory}.kept");
     std::fs::rename(directory, &kept).expect("a new name");
     std::fs::write(directory, "").expect("a file in its place");
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            behind(0);
-            Tracer::get().flush().expect("a flush");
-            behind(1);
-        });
+    let (tell, done) = channel();
+    // The thread lives until the end: the flusher would write the last record of a thread that ends.
+    std::thread::spawn(move || {
+        behind(0);
+        Tracer::get().flush().expect("a flush");
+        behind(1);
+        tell.send(()).expect("main waits");
+        loop {
+            std::thread::park();
+        }
     });
+    done.recv().expect("the thread's records");
     before(1);
     std::fs::remove_file(directory).expect("a removal");
     std::fs::rename(&kept, directory).expect("its name again");

@@ -163,8 +163,8 @@ pub(crate) fn shown_name(name: &[u8]) -> String {
 /// Returns a count with its noun, in the plural if the count is not 1: `1 file`, `1,234 files`, `2 matches`.
 #[must_use]
 pub(crate) fn count(number: u64, noun: &str) -> String {
-    let is_hissed = ["s", "sh", "ch", "x"].iter().any(|end| noun.ends_with(end));
-    let ending = if is_hissed { "es" } else { "s" };
+    let has_sibilant = ["s", "sh", "ch", "x"].iter().any(|end| noun.ends_with(end));
+    let ending = if has_sibilant { "es" } else { "s" };
     format!("{} {noun}{}", Grouped(number), if number == 1 { "" } else { ending })
 }
 

@@ -204,11 +204,10 @@ fn times_of_steps(output: &str) -> BTreeMap<String, String> {
 fn a_record_has_the_same_time_of_day_in_every_call() {
     each_trace(|place, step, version| {
         let what = format!("{} s, version {version}", step.seconds);
-        let kind = if place.text("app.trace.5").contains("clock=system") {
-            ClockKind::System
-        } else {
-            ClockKind::Ordered
-        };
+        let first = place.text("app.trace.5");
+        let kind = [ClockKind::System, ClockKind::Fast].into_iter();
+        let kind = kind.zip(["clock=system", "clock=fast"]).find(|(_, words)| first.contains(words));
+        let kind = kind.map_or(ClockKind::Ordered, |(kind, _)| kind);
         place.write("app.trace.6", trace_of(6, 300_000, version, kind, step));
         let all = times_of_steps(&out(&shown(place, &["show", "--time", "utc", "--all-runs", "app"])));
         assert_eq!(all.len(), 100, "{what}: {all:?}");
@@ -226,6 +225,7 @@ fn a_record_has_the_same_time_of_day_in_every_call() {
                 &["--thread", "5"],
                 &["--thread", "6", "--since", "22s"],
             ];
+            // Each call is a process, so the formats are called with some of the options.
             for options in all_options.into_iter().step_by(if arguments == show { 1 } else { 3 }) {
                 let arguments = [arguments, options].concat();
                 let some = times_of_steps(&out(&shown(place, &arguments)));

@@ -93,7 +93,8 @@ pub fn record_futex(what: &LockRecord<'_>) -> bool {
     record_lock(&FUTEX, format_args!("{what}"))
 }
 
-/// Records a message of a `site` (0: no site) whose call was at `ticks`. It should be UTF-8.
+/// Records a message of a `site` (0: no site) whose call was at `ticks`. Bytes of `text` that are not UTF-8 are recorded
+/// as they are.
 #[inline]
 pub fn write(ticks: u64, site: u32, text: &[u8]) {
     if !process::is_off() {

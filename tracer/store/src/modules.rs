@@ -24,7 +24,8 @@ const MAX_TABLE_BYTES: u64 = 16 << 20;
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
 /// The last ticks at which a thread found the modules unchanged since the look before. Relaxed, as for [`SEEN`]: any
-/// value is of a moment before the changes that a later look finds, because the counts only grow.
+/// value is of a moment before the changes that a later look finds, because the counts only grow. Zero at the beginning of
+/// a table: the next run of the process may have another clock.
 static UNCHANGED_UNTIL: AtomicU64 = AtomicU64::new(0);
 
 /// Returns whether modules may have been loaded or unloaded since the list was read last. If none were, stores the
@@ -67,6 +68,7 @@ impl ModuleTable {
     /// Returns an empty table. `now` reads the clock of the process's records.
     #[must_use]
     pub fn new(now: fn() -> Ticks) -> ModuleTable {
+        UNCHANGED_UNTIL.store(0, Ordering::Relaxed);
         ModuleTable {
             now,
             counts: (0, 0),

@@ -57,6 +57,15 @@ fn marked_style(text: &[u8]) -> Option<Style> {
     style_of(number).filter(|_| head == mark_head())
 }
 
+/// Returns the number of bytes in the blocks at the beginning of `text` that contain only visible ASCII characters,
+/// spaces and line feeds. Most output consists of such blocks, and their bytes are checked many at a time.
+fn ascii_blocks(text: &[u8]) -> usize {
+    const BLOCK: usize = 64;
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') | (byte == b'\n');
+    let is_ascii = |block: &&[u8]| block.iter().fold(true, |all, byte| all & is_plain(*byte));
+    text.chunks_exact(BLOCK).take_while(is_ascii).count() * BLOCK
+}
+
 /// Returns the number of bytes at the beginning of `text` that may be written unchanged, except that characters among
 /// them which set the direction of text are not recognized yet.
 fn harmless_lines(text: &[u8]) -> usize {
@@ -126,7 +135,9 @@ impl Escaper {
 
     fn put_joined(&mut self, mut rest: &[u8], out: &mut impl Write) -> io::Result<()> {
         loop {
-            let (plain, odd) = rest.split_at(harmless_lines(rest));
+            let (ascii, others) = rest.split_at(ascii_blocks(rest));
+            out.write_all(ascii)?;
+            let (plain, odd) = others.split_at(harmless_lines(others));
             self.put_plain(plain, out)?;
             rest = odd;
             if rest.is_empty() {

@@ -350,10 +350,9 @@ impl CallCounts {
     }
 
     fn update_recursion(&mut self, seen: Option<Recursion>) {
-        let calls = |of: Option<Recursion>| of.map_or(0, |recursion| recursion.calls);
-        if calls(seen) > calls(self.recursion) {
-            self.recursion = seen;
-        }
+        // Of equally deep recursions, takes the one of the first thread, whatever the order in which threads are read.
+        let order = |of: &Recursion| (of.calls, std::cmp::Reverse(of.thread));
+        self.recursion = self.recursion.into_iter().chain(seen).max_by_key(order);
     }
 
     /// Returns whether the records must come in the order of the merge: spans are counted, and there was one, or a

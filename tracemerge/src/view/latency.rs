@@ -27,7 +27,11 @@ impl Latencies {
     #[inline]
     pub(crate) fn push(&mut self, ticks: u64) {
         let (row, class) = place(ticks);
-        self.add_to(row, class, 1);
+        let count = &mut self.row(row)[class];
+        *count = count.wrapping_add(1);
+        if *count == 0 {
+            self.carries.push((row, class));
+        }
         self.include(1, ticks, ticks);
     }
 
@@ -35,7 +39,17 @@ impl Latencies {
     pub(crate) fn add(&mut self, other: &Latencies) {
         for (number, others) in other.rows.iter().enumerate() {
             let Some(others) = others else { continue };
-            others.iter().enumerate().for_each(|(class, more)| self.add_to(number, class, *more));
+            let mut is_carried = false;
+            for (count, more) in self.row(number).iter_mut().zip(&others[..]) {
+                *count = count.wrapping_add(*more);
+                is_carried |= *count < *more;
+            }
+            if is_carried {
+                let counts = self.row(number);
+                let carried = (0..ROW).filter(|class| counts[*class] < others[*class]);
+                let carried: Vec<_> = carried.map(|class| (number, class)).collect();
+                self.carries.extend(carried);
+            }
         }
         self.carries.extend_from_slice(&other.carries);
         self.include(other.count, other.least, other.most);
@@ -48,16 +62,6 @@ impl Latencies {
             self.least = if self.count == 0 { least } else { self.least.min(least) };
             self.most = self.most.max(most);
             self.count += count;
-        }
-    }
-
-    #[inline]
-    fn add_to(&mut self, row: usize, class: usize, more: u32) {
-        let count = &mut self.row(row)[class];
-        let (sum, overflows) = count.overflowing_add(more);
-        *count = sum;
-        if overflows {
-            self.carries.push((row, class));
         }
     }
 
@@ -127,8 +131,8 @@ mod tests {
     fn a_class_counts_beyond_32_bits() {
         let (mut many, mut all) = (Latencies::default(), Latencies::default());
         many.push(5);
-        many.add_to(0, 5, u32::MAX - 1);
-        many.count += u64::from(u32::MAX - 1);
+        many.row(0)[5] = u32::MAX;
+        many.count = u64::from(u32::MAX);
         (0..3).for_each(|_| all.add(&many));
         (0..10).for_each(|_| all.push(9));
         assert_eq!(all.count(), 3 * u64::from(u32::MAX) + 10);

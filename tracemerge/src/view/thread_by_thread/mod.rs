@@ -6,7 +6,7 @@
 //! thread leaves a span that it has not entered.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::{io, thread};
 
 use trace_format::line::Kind;
@@ -61,21 +61,28 @@ pub(crate) fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -
     let empty = counts.part();
     let can_help = thread::available_parallelism().is_ok_and(|all| all.get() > 1);
     let is_given_up = AtomicBool::new(false);
-    let parts = map_on_all_processors(&shares, bytes, |share| {
-        let mut part = Part { origins: &inputs.origins, counts: empty.part(), findings: Vec::new() };
+    // One for each processor, because the counts of many functions fill its cache.
+    let unused: Mutex<Vec<Part<'_>>> = Mutex::default();
+    let unused_parts = || unused.lock().unwrap_or_else(PoisonError::into_inner);
+    let are_sound = map_on_all_processors(&shares, bytes, |share| {
+        let new = || Part { origins: &inputs.origins, counts: empty.part(), findings: Vec::new() };
+        let mut part = unused_parts().pop().unwrap_or_else(new);
         // While a thread reads a source that is larger than all others together, another processor is idle.
         let is_sound = share.iter().all(|source| {
             // Relaxed: the flag guards no other data, and seeing it late costs only time.
             !is_given_up.load(Ordering::Relaxed) && part.count(source, can_help && source.size > all / 2)
         });
         is_given_up.fetch_or(!is_sound, Ordering::Relaxed);
-        is_sound.then_some((part.counts, part.findings))
+        unused_parts().push(part);
+        is_sound
     });
+    if are_sound.contains(&false) {
+        return None;
+    }
     let mut found: Vec<(usize, Findings)> = Vec::new();
-    for part in parts {
-        let (of_part, findings) = part?;
-        counts.add(of_part);
-        found.extend(findings);
+    for part in unused.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        counts.add(part.counts);
+        found.extend(part.findings);
     }
     let names = lock(counts.names());
     if sources.iter().any(|source| names.has_changes(source.ids.named)) {
@@ -162,7 +169,7 @@ fn shares<'a>(sources: &[ThreadSource<'a>]) -> Option<Vec<Vec<ThreadSource<'a>>>
     Some(shares.into_iter().map(|share| share.1).collect())
 }
 
-/// The counts of a share.
+/// The counts of some shares.
 struct Part<'a> {
     origins: &'a [Origin],
     counts: CallCounts,

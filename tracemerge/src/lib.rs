@@ -66,6 +66,7 @@ use crate::symbols::Settings;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 use crate::view::export::format::OutputFormat;
+use crate::view::export::html::Pages;
 use crate::view::export::show::ShowLayout;
 use crate::view::export::text::TraceLayout;
 use crate::view::layout::{Layout, NamedView};
@@ -130,7 +131,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             let layout = match (show.map(NamedView::by_default), format) {
                 (Some(Ok(layout)), _) => layout,
                 (Some(Err(said)), _) => return run_and_report(false, |_| cli::show(said, &args)).max(2),
-                (None, format) => layout_of(format),
+                (None, format) => layout_of(format, options.split),
             };
             let request = Request { closing_view: ClosingView::Summary, ..options.into_request(layout) };
             command::run::run(After::Merge(request), command)
@@ -209,16 +210,18 @@ fn merge_without_command(merge: Merge) -> u8 {
 
 fn merge(merge: Merge) -> u8 {
     let Merge { options, format, follow, apps } = merge;
-    let request =
-        Request { closing_view: ClosingView::LastRecords, ..options.into_request(layout_of(format)) };
+    let layout = layout_of(format, options.split);
+    let request = Request { closing_view: ClosingView::LastRecords, ..options.into_request(layout) };
     if follow { self::follow(&request, apps) } else { view(request, apps) }
 }
 
-/// Returns the layout of `format`, which is for other programs; the layout of a merge if it is `None`.
-fn layout_of(format: Option<&'static OutputFormat>) -> Arc<dyn Layout> {
-    match format {
-        Some(format) => Arc::new(format),
-        None => Arc::new(TraceLayout),
+/// Returns the layout of `format`, which is for other programs; the layout of a merge if it is `None`. `split` is the
+/// maximum number of records of a page, if there are to be several pages.
+fn layout_of(format: Option<&'static OutputFormat>, split: Option<u64>) -> Arc<dyn Layout> {
+    match (format, split) {
+        (Some(_), Some(records)) => Arc::new(Pages(records)),
+        (Some(format), None) => Arc::new(format),
+        (None, _) => Arc::new(TraceLayout),
     }
 }
 

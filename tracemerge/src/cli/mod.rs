@@ -21,6 +21,7 @@ use crate::ui::escaping::escaped_line;
 use crate::ui::subcommands::{self, is_subcommand, subcommand_like};
 use crate::view::calls::Depth;
 use crate::view::export::format::{FORMATS, OutputFormat};
+use crate::view::export::html;
 use crate::view::layout::{Layout, NamedView};
 use crate::view::rows::{RowForm, row_limit};
 
@@ -680,6 +681,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
             "--depth has no effect on {what}: only the formats {nest} and the view tree show nested calls"
         ));
     }
+    if let Some(what) = without_split(&cli) {
+        return refused(format!("--split has no effect on {what}: it divides the pages of --format html"));
+    }
     let first = cli.merge.apps.first().filter(|_| cli.command.is_none()).and_then(|first| first.to_str());
     match first {
         // After an option, the name of a subcommand is taken for an application.
@@ -735,6 +739,21 @@ fn without_depth(cli: &Cli) -> Option<&'static str> {
         }
         Some(Subcommand::Run { options, format, .. }) => of_format(options.depth, *format),
         _ => None,
+    }
+}
+
+/// Returns the name of the requested output if the command line sets `--split`, but that output is no page.
+fn without_split(cli: &Cli) -> Option<&'static str> {
+    merge_options(cli)?.split?;
+    let of_format = |format: Option<&'static OutputFormat>| match format {
+        Some(format) => (*format != html::FORMAT).then_some(format.name),
+        None => Some("lines of traces"),
+    };
+    match &cli.command {
+        None => of_format(cli.merge.format),
+        Some(Subcommand::Merge(merge)) => of_format(merge.format),
+        Some(Subcommand::Run { show: None, open: false, format, .. }) => of_format(*format),
+        Some(_) => Some("this view"),
     }
 }
 

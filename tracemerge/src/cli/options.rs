@@ -13,8 +13,10 @@ use crate::input::sync::SyncPatterns;
 use crate::symbols::Settings;
 use crate::time::point_of_time::When;
 use crate::ui::colour;
+use crate::ui::messages::Grouped;
 use crate::view::calls::Depth;
 use crate::view::export::fields::level_of_name;
+use crate::view::export::html::{MAX_RECORDS, MIN_RECORDS};
 use crate::view::export::time_column::TimeMode;
 use crate::view::layout::Layout;
 use crate::view::request::{Request, View};
@@ -47,6 +49,9 @@ pub(crate) struct MergeOptions {
     /// Show nested calls to this depth; those below it are shown as one, with their count [default: 64]
     #[arg(long, value_name = "N|all", value_parser = depth, hide_short_help = true)]
     pub depth: Option<Depth>,
+    /// With --format html: write pages of at most N records into the directory APP.pages; 10M is 10 million
+    #[arg(long, value_name = "N", value_parser = records_of_page, hide_short_help = true)]
+    pub split: Option<u64>,
     /// Print nothing if all is well
     #[arg(short, long, hide_short_help = true, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -247,6 +252,19 @@ fn depth(text: &str) -> Result<Depth, String> {
     }
     let most = text.parse().map(Depth::AtMost);
     most.map_err(|_| "expected a depth of nested calls, such as 20, or all".to_owned())
+}
+
+/// Reads a number of records of a page, as 10M, 500K or 20000.
+fn records_of_page(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix(['K', 'k']) {
+        Some(digits) => (digits, 1000),
+        None => text.strip_suffix(['M', 'm']).map_or((text, 1), |digits| (digits, 1_000_000)),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    number.filter(|number| (MIN_RECORDS..=MAX_RECORDS).contains(number)).ok_or_else(|| {
+        let (least, most) = (Grouped(MIN_RECORDS), Grouped(MAX_RECORDS));
+        format!("expected a number of records from {least} to {most}, such as 10M or 500K")
+    })
 }
 
 const SYMBOLS: &str = "Names of functions";

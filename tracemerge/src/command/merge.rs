@@ -1,10 +1,12 @@
 //! The merge: finds the traces, opens them as inputs, plans which of their lines are wanted, merges these, and writes
 //! them. A view takes the same steps as the merge of all lines.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use trace_format::line::Ticks;
 use trace_format::meta::Meta;
 
 use crate::find::app::{App, without_merged_suffix};
@@ -12,7 +14,7 @@ use crate::find::choose::{Choice, Chosen};
 #[cfg(feature = "tui")]
 use crate::find::find_traces_of_all;
 use crate::find::{Found, find_part_of_all, threads};
-use crate::input::inputs::Inputs;
+use crate::input::inputs::{Inputs, Origin};
 use crate::input::site_catalog::SiteCatalog;
 #[cfg(any(feature = "tui", feature = "parquet"))]
 use crate::merge::Stop;
@@ -217,11 +219,24 @@ fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbo
         labels,
         last: plan.times.steady.1,
         untils: plan.untils(inputs),
+        ends: if needs.ends { process_ends(inputs) } else { Vec::new() },
         states: Arc::new(if needs.states { ThreadStates::read(inputs) } else { ThreadStates::default() }),
         catalog: sites.as_ref().map(|sites| sites.catalog.clone()).unwrap_or_default(),
         found: pattern.clone().filter(|_| !invert),
         ..Context::new(time, symbols)
     }
+}
+
+/// Returns the steady time of the last line of the process of each origin.
+fn process_ends(inputs: &Inputs) -> Vec<u64> {
+    let process = |origin: &Origin| origin.run.as_ref().map(|run| (run.pid, run.id));
+    let mut ends = HashMap::new();
+    for (origin, source) in inputs.files() {
+        let end = source.ends().map_or(0, |(_, last)| origin.clock.steady(Ticks(last)));
+        let of_process = ends.entry(process(origin)).or_insert(end);
+        *of_process = end.max(*of_process);
+    }
+    inputs.origins.iter().map(|origin| ends.get(&process(origin)).copied().unwrap_or(u64::MAX)).collect()
 }
 
 /// Returns whether a view takes all records of its threads. If not, it may leave out the lines that rename a thread.

@@ -113,6 +113,8 @@ pub(crate) struct Needs {
     /// Whether the layout needs the times at which threads were off the processor. It gets these apart from the
     /// records.
     pub states: bool,
+    /// Whether the layout needs the time of each process's last line before it gets the records.
+    pub ends: bool,
 }
 
 /// The default destination of an output.
@@ -143,6 +145,8 @@ pub(crate) struct Context {
     pub later_labels: Option<Arc<Vec<LaterLabels>>>,
     /// The end of the wanted period of each origin; empty if no origin has a limit.
     pub untils: Vec<Option<Ticks>>,
+    /// The steady time of the last line of the process of each origin; empty if it is not needed.
+    pub ends: Vec<u64>,
     /// The times at which threads were off the processor; none if they are not needed.
     pub states: Arc<ThreadStates>,
     /// The sites to which the records refer.
@@ -166,7 +170,8 @@ impl Context {
         let mut threads = Threads::new(self.names.clone(), self.labels.clone())
             .named_at_first(self.first_labels.clone())
             .named_later(self.later_labels.clone())
-            .until(self.untils.clone());
+            .until(self.untils.clone())
+            .ending_at(self.ends.clone());
         threads = threads.with_states(self.states.clone());
         threads.begin_at(self.time.first);
         threads
@@ -184,6 +189,7 @@ impl Context {
             first_labels: Vec::new(),
             later_labels: None,
             untils: Vec::new(),
+            ends: Vec::new(),
             states: Arc::default(),
             catalog: Arc::default(),
             depth: Depth::default(),

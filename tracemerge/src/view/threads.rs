@@ -53,6 +53,9 @@ pub(crate) struct Process {
     last: Ticks,
     /// The end of the period that is shown, if the user has chosen one.
     until: Option<Ticks>,
+    /// The steady time of the last line of all files of the process, if it is known before all records were seen.
+    #[cfg_attr(not(feature = "html"), expect(dead_code, reason = "only pages ask for it"))]
+    end: Option<u64>,
 }
 
 impl Process {
@@ -148,6 +151,8 @@ pub(crate) struct Threads {
     later_labels: Option<Arc<Vec<LaterLabels>>>,
     /// The end of the period that is shown of each origin, if the user has chosen one.
     untils: Arc<Vec<Option<Ticks>>>,
+    /// The steady time of the last line of the process of each origin; empty if that is not known beforehand.
+    ends: Arc<Vec<u64>>,
     /// The times at which threads were off the processor.
     states: Arc<ThreadStates>,
     /// The indices of the thread and the process of each origin whose records were seen.
@@ -176,6 +181,7 @@ impl Threads {
             first_labels: Arc::default(),
             later_labels: None,
             untils: Arc::default(),
+            ends: Arc::default(),
             states: Arc::default(),
             of_origin: Vec::new(),
             by_id: HashMap::new(),
@@ -194,8 +200,9 @@ impl Threads {
     pub(crate) fn anew(&self) -> Threads {
         let (labels, untils, states) = (self.labels.clone(), self.untils.clone(), self.states.clone());
         let (first, scale, first_labels) = (self.first, self.scale, self.first_labels.clone());
-        let later_labels = self.later_labels.clone();
+        let (later_labels, ends) = (self.later_labels.clone(), self.ends.clone());
         Threads {
+            ends,
             labels,
             first_labels,
             later_labels,
@@ -269,6 +276,12 @@ impl Threads {
         Threads { untils: Arc::new(untils), ..self }
     }
 
+    /// Sets the steady time of the last line of the process of each origin, for [`Threads::may_go_on`].
+    #[must_use]
+    pub(crate) fn ending_at(self, ends: Vec<u64>) -> Threads {
+        Threads { ends: Arc::new(ends), ..self }
+    }
+
     /// Sets the times at which threads were off the processor.
     #[must_use]
     pub(crate) fn with_states(self, states: Arc<ThreadStates>) -> Threads {
@@ -330,7 +343,8 @@ impl Threads {
             let name = exe.rsplit(|byte| *byte == b'/' || *byte == b'\\').next().unwrap_or_default();
             let name = String::from_utf8_lossy(name).into_owned();
             let until = self.untils.get(number).copied().flatten();
-            self.processes.push(Process { run, name, clock: clock.clone(), last: Ticks(0), until });
+            let end = self.ends.get(number).copied();
+            self.processes.push(Process { run, name, clock: clock.clone(), last: Ticks(0), until, end });
             self.processes.len() - 1
         });
         let log = origin.is_log.then(|| origin.name.clone());
@@ -496,6 +510,13 @@ impl Threads {
     #[must_use]
     pub(crate) fn last_time(&self, process: usize) -> u64 {
         self.processes[process].clock.steady(self.last(process))
+    }
+
+    /// Returns whether a process may have records from the steady time `time` on, in nanoseconds.
+    #[cfg(feature = "html")]
+    #[must_use]
+    pub(crate) fn may_go_on(&self, process: usize, time: u64) -> bool {
+        self.processes[process].end.is_none_or(|end| end >= time)
     }
 
     /// Adds the facts of another registry of the same threads, which has processed the records of other threads.

@@ -21,6 +21,7 @@ mod exported_lines_have_every_record;
 mod files_are_found_by_build_id;
 mod functions_of_two_traces_are_compared;
 mod lnav_reads_threads_and_times;
+mod long_traces_have_several_pages;
 mod names_agree_with_addr2line;
 mod names_come_from_a_pdb;
 mod omissions_of_each_format_are_reported;

@@ -24,7 +24,7 @@ fn overview_data(line: &str) -> Option<&str> {
 }
 
 /// Checks that the data of a page are base64 in a script, and nothing else.
-fn check_data(page: &str) {
+pub fn check_data(page: &str) {
     assert!(page.starts_with("<!doctype html>"));
     assert!(page.contains("content=\"default-src 'none';"), "the page may not request anything");
     let blocks = blocks(page);
@@ -43,10 +43,10 @@ fn check_data(page: &str) {
 }
 
 /// The numbers of a function: calls, total, self, waiting, min, avg, p99, max.
-type Numbers = [u64; 8];
+pub type Numbers = [u64; 8];
 
 /// Returns the numbers of each function by its name, as `report` has them.
-fn reported(place: &Place, selection: &[&str]) -> BTreeMap<String, Vec<Numbers>> {
+pub fn reported(place: &Place, selection: &[&str]) -> BTreeMap<String, Vec<Numbers>> {
     let ran = place.merge([&["report", "--json", "--all-runs", "app"], selection].concat());
     assert!(ran.status.is_some_and(|status| status < 2), "{}", ran.err);
     let read: Value = serde_json::from_slice(&ran.out).unwrap();
@@ -62,7 +62,7 @@ fn reported(place: &Place, selection: &[&str]) -> BTreeMap<String, Vec<Numbers>>
 }
 
 /// Returns the numbers of each function by its name, as the table of the page has them.
-fn shown(browser: &mut Browser) -> BTreeMap<String, Vec<Numbers>> {
+pub fn shown(browser: &mut Browser) -> BTreeMap<String, Vec<Numbers>> {
     let rows = browser.value(
         "[...document.querySelectorAll('#functions tbody tr')].map(row => \
          [...row.querySelectorAll('td')].map(cell => cell.dataset.value))",
@@ -97,7 +97,7 @@ fn messages(all: &Everything) -> usize {
 }
 
 /// Returns the lines of messages as the page copies them.
-const COPIED: &str = r"(async () => {
+pub const COPIED: &str = r"(async () => {
     const lines = [], { time, lane, entry } = trace.messages;
     for (let from = 0; from < time.length; from += 5000) {
         const numbers = Array.from({ length: Math.min(5000, time.length - from) }, (_, number) => from + number);
@@ -110,7 +110,7 @@ const COPIED: &str = r"(async () => {
 })()";
 
 /// Returns the lines of messages in the merged file.
-fn merged_messages(place: &Place) -> Vec<String> {
+pub fn merged_messages(place: &Place) -> Vec<String> {
     let ran = place.merge(["--all-runs", "-o", "-", "app"]);
     let text = String::from_utf8(ran.out).unwrap();
     let mark = |line: &str| line.split(' ').nth(1).and_then(|mark| mark.chars().next());

@@ -11,6 +11,7 @@ use crate::output::place::Place;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 use crate::view::export::format::{FORMATS, OutputFormat};
+use crate::view::export::html::PAGES;
 use crate::view::layout::Destination;
 
 /// The number of bytes at the beginning of a file that identify its format.
@@ -21,8 +22,9 @@ const HEAD: u64 = 64 * 1024;
 fn outputs(app: &App) -> Vec<(PathBuf, Option<&'static OutputFormat>)> {
     let merged = app.merged_path();
     let mut outputs = vec![(merged.with_extension(TEXT_EXTENSION), None)];
+    let formats = FORMATS.into_iter().chain([&PAGES]);
     outputs
-        .extend(FORMATS.map(|format| (default_path(Destination::Exported(format), &merged), Some(format))));
+        .extend(formats.map(|format| (default_path(Destination::Exported(format), &merged), Some(format))));
     outputs.insert(0, (merged, None));
     outputs
 }

@@ -97,6 +97,15 @@ pub(crate) trait EventFormat: Send + Sync {
         false
     }
 
+    /// Returns whether the next record, which the call announces, begins another part of the output. If so,
+    /// [`EventFormat::off`] gets the periods that end or go on there, and then [`EventFormat::end_part`] is called.
+    fn begins_part(&mut self) -> bool {
+        false
+    }
+
+    /// Ends a part of the output before a record with this thread, these ticks and this time.
+    fn end_part(&mut self, _before: (usize, Ticks, u64), _inventory: &Inventory, _out: &mut Vec<u8>) {}
+
     /// Ends the output, after the last event.
     fn finish(&mut self, _inventory: &Inventory, _out: &mut Vec<u8>) {}
 
@@ -439,8 +448,8 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Passes the last period off the processor of a thread to the format, if it has not ended when the output ends,
-    /// which is at `time`.
+    /// Passes the last period off the processor of a thread to the format, if it has not ended when the output, or a
+    /// part of it, ends at `time`.
     fn pass_last_off(&mut self, thread: usize, time: u64, out: &mut Vec<u8>) {
         self.pass_off(thread, time, out);
         let Some(off) = self.inventory.registry.work(thread).off().cloned() else { return };
@@ -448,6 +457,15 @@ impl<F: EventFormat> EventExport<F> {
         if let Some(of) = off.times().get(next).filter(|of| of.begin < time) {
             self.format.off(thread, of, time, &self.inventory, out);
         }
+    }
+
+    /// Ends a part of the output before the record `at`.
+    #[cold]
+    fn end_part(&mut self, at: EventPosition, out: &mut Vec<u8>) {
+        for thread in 0..self.open.len() {
+            self.pass_last_off(thread, at.time, out);
+        }
+        self.format.end_part((at.ids.thread, at.ticks, at.time), &self.inventory, out);
     }
 
     /// Returns the index of the site to which records refer by `mark`.
@@ -783,6 +801,9 @@ impl<F: EventFormat> Export for EventExport<F> {
 
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>) {
         let at = self.at(record.origin, origin, record.ticks);
+        if self.format.begins_part() {
+            self.end_part(at, out);
+        }
         self.inventory.registry.see(at.ids.process, at.ticks);
         self.pass_off(at.ids.thread, at.time, out);
         match record.kind {

@@ -41,6 +41,21 @@ pub(super) mod code {
     pub(crate) const FIRST: u64 = 4;
 }
 
+/// The changes of spans. Each is followed by the span's number, the time, and the thread.
+pub(super) mod span_kind {
+    pub(crate) const BEGAN: u64 = 0;
+    pub(crate) const BUSY: u64 = 1;
+    pub(crate) const IDLE: u64 = 2;
+    pub(crate) const ENDED: u64 = 3;
+    pub(crate) const CANCELLED: u64 = 4;
+    pub(crate) const OPEN: u64 = 5;
+    /// The span goes on in the next page.
+    pub(crate) const CONTINUES: u64 = 6;
+}
+
+/// The bit of the flags of [`code::END`] for calls that go on in the next page.
+pub(super) const CONTINUES: u64 = 1 << 4;
+
 /// The reasons why a thread did not work.
 pub(super) mod state {
     pub(crate) const WAITING: u64 = 0;

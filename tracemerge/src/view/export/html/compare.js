@@ -91,7 +91,7 @@ function statisticsOf(other) {
   const mine = trace;
   trace = other;
   try {
-    return statistics(other.lanes, other.first, other.last);
+    return statistics(other.lanes, ...other.counted);
   } finally {
     trace = mine;
   }

@@ -20,9 +20,10 @@ const LEAVE = 0,
   STALL = 3,
   FIRST = 4;
 /// Bits of a call: it has no leave record; it was open when its thread or the trace ended. The next ones are
-/// that it was left by a panic, and that its span has ended, or was cancelled.
+/// that it was left by a panic, and that its span has ended, or was cancelled, and that the call goes on in the next page.
 const CUT = 1,
-  OPEN = 2;
+  OPEN = 2,
+  CONTINUES = 32;
 
 /// A typed array that grows.
 class Growing {
@@ -204,7 +205,8 @@ function leaveSeveral(lane, time, more) {
   for (let number = 0; number < count; number++) {
     const packed = more.next(),
       hasLeave = packed % 2 === 1;
-    const flags = (hasLeave ? (bits & ~1) << 1 : CUT) | (isOpen ? OPEN : 0);
+    const isCut = !hasLeave && ((bits << 1) & CONTINUES) === 0;
+    const flags = (isCut ? CUT : (bits & ~1) << 1) | (isOpen ? OPEN : 0);
     leave(lane, time, flags, Math.floor(packed / 2));
   }
 }
@@ -367,7 +369,7 @@ function readBlock([
 }
 
 /// Gives everything but the texts to the page.
-function finish({ lasts, notes }) {
+function finish({ lasts, notes, part }) {
   isWhole = true;
   const transfer = [];
   const give = array => {
@@ -420,6 +422,7 @@ function finish({ lasts, notes }) {
         records,
         lasts,
         notes,
+        part,
       },
     },
     transfer,

@@ -165,15 +165,24 @@ function drawCalls(context, visible, width, ratio, scroll, height) {
     const text = shortened(functionName(lane.entry[number]), (right - left) / ratio - 6);
     context.fillStyle = colours.isDark ? "#f2f5f9" : "#14181c";
     if (text !== "") context.fillText(text, Math.max(0, left / ratio) + 3, top + ROW / 2);
-    if ((lane.flags[number] & OPEN_CALL) !== 0 && lane.end[number] <= view.to) {
-      context.fillStyle = colours.loss;
-      context.fillRect(right / ratio - 2, top, 2, ROW - 1);
-    }
+    const edge = (x, colour) => {
+      context.fillStyle = colour;
+      context.fillRect(x, top, 2, ROW - 1);
+    };
+    if ((lane.flags[number] & OPEN_CALL) !== 0 && lane.end[number] <= view.to)
+      edge(right / ratio - 2, colours.loss);
+    // The call is in other pages, too.
+    if (lane.start[number] < trace.first && view.from <= trace.first)
+      edge(pixelAt(trace.first), colours.accent);
+    if ((lane.flags[number] & CONTINUED_CALL) !== 0 && lane.end[number] <= view.to)
+      edge(right / ratio - 2, colours.accent);
   }
 }
 
 /// A call that was open when its thread or the trace ended.
 const OPEN_CALL = 2;
+/// A call that goes on in the next page.
+const CONTINUED_CALL = 32;
 
 /// Returns the part of a function's name, or of a text, that fits into a width: the last names of a path
 /// first.

@@ -171,7 +171,7 @@ function flameAt(event) {
 
 /// The waterfall of spans: the spans of the shown period, and the times at which threads were in each.
 const waterfall = { list: null, shown: [], filter: "", busyFrom: null, busyOrder: null };
-const HOW = ["ended", "cancelled", "open"];
+const HOW = ["ended", "cancelled", "open", "continues"];
 
 function spansPage() {
   waterfall.list = new RowList("Spans", spanRow, async rows => rows.map(row => waterfall.shown[row]));
@@ -286,7 +286,10 @@ function spanRow(span) {
       role: "row",
       title:
         `${spanName(span)} ${spans.fields[span]}\n${HOW[spans.how[span]]}, ` +
-        `${duration(wall)}, busy ${duration(inside)}, from ${offset(spans.began[span])}`,
+        [
+          `${duration(wall)}, busy ${duration(inside)}, from ${offset(spans.began[span])}`,
+          ...beyondThePage(spans.began[span], spans.ended[span]),
+        ].join("\n"),
     },
     element(
       "span",

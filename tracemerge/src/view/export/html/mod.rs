@@ -13,11 +13,17 @@ mod overview;
 #[cfg(feature = "html")]
 mod page;
 #[cfg(feature = "html")]
+mod pages;
+#[cfg(feature = "html")]
 mod size;
 #[cfg(feature = "html")]
 mod texts;
 
+use crate::ui::console::Content;
+use crate::view::export::Export;
 use crate::view::export::format::{OutputContent, OutputFormat, contains};
+use crate::view::export::time_column::TimeMode;
+use crate::view::layout::{Context, Destination, Layout, Needs};
 
 /// The description of the format for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
@@ -34,3 +40,43 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     #[cfg(not(feature = "html"))]
     make: None,
 };
+
+/// The output of several pages: a directory with `page-1.html` and the following ones.
+pub(crate) static PAGES: OutputFormat =
+    OutputFormat { extension: "pages", content: OutputContent::Directory, begins: |_| false, ..FORMAT };
+
+/// The maximum number of records of a page. A browser needs about 70 bytes for each.
+pub(crate) const MAX_RECORDS: u64 = 20_000_000;
+/// The least number of records of each of several pages: the scripts of a page are as long as so many records.
+pub(crate) const MIN_RECORDS: u64 = 1000;
+
+/// The layout of several pages, each with at most so many records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pages(
+    #[cfg_attr(not(feature = "html"), expect(dead_code, reason = "there are no pages then"))] pub u64,
+);
+
+impl Layout for Pages {
+    fn needs(&self) -> Needs {
+        Needs { ends: true, ..(&FORMAT).needs() }
+    }
+
+    #[cfg(feature = "html")]
+    fn format(&self, context: &Context) -> Box<dyn Export> {
+        page::make_divided(context, Some(pages::Division::new(self.0)))
+    }
+
+    // An earlier check refuses a missing format.
+    #[cfg(not(feature = "html"))]
+    fn format(&self, context: &Context) -> Box<dyn Export> {
+        (&FORMAT).format(context)
+    }
+
+    fn destination(&self) -> Destination {
+        Destination::Exported(&PAGES)
+    }
+
+    fn content(&self, _time: TimeMode, _in_colours: bool) -> Content {
+        Content::Data
+    }
+}

@@ -91,6 +91,15 @@ function prepared(trace) {
   }
   trace.first = first === Infinity ? 0 : first;
   trace.last = Math.max(trace.first + 1, last === -Infinity ? 1 : last);
+  // One of several pages: what began in earlier ones is in it from its beginning on. The records of the time at which
+  // the next one begins are there.
+  const [number, begin, end, isContinued, carried] = trace.part ?? [null, null, null, false, 0];
+  if (begin !== null) trace.first = begin;
+  if (isContinued) trace.last = end;
+  trace.last = Math.max(trace.first + 1, trace.last);
+  trace.counted = [trace.first, isContinued ? trace.last - 1 : trace.last];
+  trace.page = { number, isContinued };
+  trace.records -= carried;
   return trace;
 }
 
@@ -112,6 +121,14 @@ function rowsOf(lane) {
     row.count++;
   }
   return rows;
+}
+
+/// Returns what the page says about a thing that began in an earlier page, or goes on in the next one.
+function beyondThePage(from, to) {
+  return [
+    ...(from < trace.first ? ["began in an earlier page"] : []),
+    ...(trace.page.isContinued && to >= trace.last ? ["continues in the next page"] : []),
+  ];
 }
 
 /// Returns the index in a row of the first call that ends after a time.

@@ -80,7 +80,7 @@ function drawMinimap() {
 /// Shows how busy the threads are while the records are read. Called by the script behind those of the page.
 async function overview(packed) {
   document.currentScript.remove();
-  const { lanes, last } = JSON.parse(new TextDecoder().decode(await inflate(packed)));
+  const { lanes, first, last } = JSON.parse(new TextDecoder().decode(await inflate(packed)));
   if (trace !== null) return;
   measureLanes();
   const gutter = byId("gutter");
@@ -129,7 +129,7 @@ async function overview(packed) {
     bar(map.context, column, 0, floor - share * (floor - 3), share * (floor - 3), 0.45),
   );
   map.context.globalAlpha = 1;
-  [view.from, view.to] = [0, Math.max(1, last)];
+  [view.from, view.to] = [first, Math.max(first + 1, last)];
   drawScale();
   document.documentElement.dataset.overview = "yes";
 }
@@ -147,7 +147,7 @@ function profileOf(columns) {
         call = row.calls[ended];
       return row.before[ended] + (call === undefined ? 0 : Math.max(0, time - lane.start[call]));
     };
-    let last = 0;
+    let last = coveredUntil(trace.first);
     for (let x = 0; x < columns; x++) {
       const covered = coveredUntil(trace.first + (x + 1) * perColumn);
       busy[x] += Math.min(1, (covered - last) / perColumn) / lanes.length;

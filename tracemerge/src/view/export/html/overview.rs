@@ -1,4 +1,4 @@
-//! The overview of the whole trace: the page shows it while the browser reads the records.
+//! The overview of the whole page: the page shows it while the browser reads the records.
 
 use super::columns::put_compressed;
 use crate::view::export::json::{put_number, put_string};
@@ -15,9 +15,12 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 /// The time in calls and the number of messages of each thread, period by period.
 #[derive(Debug)]
 pub(super) struct Overview {
-    last: u64,
+    /// The time at which the first period begins.
+    begin: i64,
     /// The length of a period, in nanoseconds.
     period: u64,
+    /// Whether the periods become longer when a time is behind the last one.
+    grows: bool,
     lanes: Vec<LaneOverview>,
 }
 
@@ -33,7 +36,26 @@ struct LaneOverview {
 impl Overview {
     /// Makes the overview of a trace that lasts for `last` nanoseconds.
     pub(super) fn new(last: u64) -> Overview {
-        Overview { last, period: last / PERIODS as u64 + 1, lanes: Vec::new() }
+        Overview { begin: 0, period: last / PERIODS as u64 + 1, grows: false, lanes: Vec::new() }
+    }
+
+    /// Makes the overview of a page that begins at `begin`, and whose end is not known.
+    pub(super) fn beginning_at(begin: i64) -> Overview {
+        Overview { begin, period: 1, grows: true, lanes: Vec::new() }
+    }
+
+    /// Returns a time in nanoseconds since the beginning of the overview. Makes the periods longer if it is behind them.
+    fn place(&mut self, time: i64) -> u64 {
+        let place = time.saturating_sub(self.begin).max(0) as u64;
+        while self.grows && place / self.period >= PERIODS as u64 {
+            self.period *= 2;
+            for amounts in self.lanes.iter_mut().flat_map(|lane| [&mut lane.busy, &mut lane.messages]) {
+                let halved: Vec<u64> = amounts.chunks(2).map(|two| two.iter().sum()).collect();
+                amounts.fill(0);
+                amounts[..halved.len()].copy_from_slice(&halved);
+            }
+        }
+        place
     }
 
     fn lane(&mut self, lane: usize) -> Option<&mut LaneOverview> {
@@ -50,7 +72,7 @@ impl Overview {
 
     /// Adds a message of a thread.
     pub(super) fn message(&mut self, lane: usize, time: i64) {
-        let period = time.max(0) as u64 / self.period;
+        let period = self.place(time) / self.period;
         if let Some(lane) = self.lane(lane) {
             lane.messages[(period as usize).min(PERIODS - 1)] += 1;
         }
@@ -59,7 +81,7 @@ impl Overview {
     /// Adds the time that a thread was in calls, if its last open call has ended. `count` is the number of its open
     /// calls after a call has begun or ended at `time`.
     pub(super) fn open_calls(&mut self, lane: usize, time: i64, count: usize) {
-        let (time, length) = (time.max(0) as u64, self.period);
+        let (time, length) = (self.place(time), self.period);
         let Some(lane) = self.lane(lane) else { return };
         lane.rows = lane.rows.max(count.min(MAX_ROWS));
         if count > 0 {
@@ -76,11 +98,16 @@ impl Overview {
         }
     }
 
-    /// Appends the overview to the page, with the names of the threads.
-    pub(super) fn write<'a>(&self, names: impl Iterator<Item = &'a str>, out: &mut Vec<u8>) {
+    /// Appends the overview to the page, which ends at `end`, with the names of the threads.
+    pub(super) fn write<'a>(&self, end: i64, names: impl Iterator<Item = &'a str>, out: &mut Vec<u8>) {
+        let used = if self.grows {
+            end.saturating_sub(self.begin).max(0) as u64 / self.period + 1
+        } else {
+            u64::MAX
+        };
+        let used = usize::try_from(used).unwrap_or(PERIODS).min(PERIODS);
         let most = self.lanes.iter().flat_map(|lane| &lane.messages).max().copied().unwrap_or(0);
-        let mut facts = b"{\"last\":".to_vec();
-        put_number(self.last, &mut facts);
+        let mut facts = format!("{{\"first\":{},\"last\":{end}", self.begin).into_bytes();
         facts.extend_from_slice(b",\"lanes\":[");
         for (number, (lane, name)) in self.lanes.iter().zip(names).enumerate() {
             facts.extend_from_slice(if number == 0 { b"[" } else { b",[" });
@@ -89,7 +116,7 @@ impl Overview {
             put_number(lane.rows as u64, &mut facts);
             for (amounts, all) in [(&lane.busy, self.period), (&lane.messages, most)] {
                 facts.extend_from_slice(b",\"");
-                facts.extend(amounts.iter().map(|amount| digit(*amount, all)));
+                facts.extend(amounts[..used].iter().map(|amount| digit(*amount, all)));
                 facts.push(b'"');
             }
             facts.push(b']');
@@ -123,6 +150,22 @@ mod tests {
         assert_eq!((overview.period, lane.rows), (100, 2));
         assert_eq!(lane.busy[..5], [0, 50, 100, 10, 0]);
         assert_eq!(lane.messages[..4], [0, 0, 1, 0]);
+    }
+
+    #[test]
+    fn periods_become_longer_until_the_page_ends() {
+        let (mut grown, mut fixed) = (Overview::beginning_at(1000), Overview::new(64 * PERIODS as u64 - 1));
+        for (overview, begin) in [(&mut grown, 1000), (&mut fixed, 0)] {
+            overview.message(0, begin + 3);
+            overview.open_calls(0, begin + 30, 1);
+            overview.open_calls(0, begin + 20_000, 0);
+            overview.open_calls(0, begin + 20_030, 1);
+            overview.open_calls(0, begin + 33_000, 0);
+            overview.message(0, begin + 38_000);
+        }
+        assert_eq!((grown.period, fixed.period), (64, 64));
+        assert_eq!(grown.lanes[0].busy, fixed.lanes[0].busy);
+        assert_eq!(grown.lanes[0].messages, fixed.lanes[0].messages);
     }
 
     #[test]

@@ -82,8 +82,10 @@ function showTrace() {
   const { processes, lanes, records, notes } = trace;
   const names = [...new Set(processes.map(({ name }) => name).filter(name => name !== ""))];
   const title = names.slice(0, 3).join(", ") || "trace";
-  document.title = title;
-  byId("title").textContent = title;
+  const page = trace.page.number === null ? "" : ` (page ${trace.page.number})`;
+  document.title = title + page;
+  byId("title").textContent = title + page;
+  showNeighbours();
   byId("state").textContent =
     `${counted(records, "record")}, ${counted(lanes.length, "thread")}, ` +
     `${counted(messageCount(), "message")}, ${duration(trace.last - trace.first)}`;
@@ -95,6 +97,9 @@ function showTrace() {
   show(trace.first, trace.last);
   fillChoices();
   readLink();
+  // Threads of other pages have no place in this one, unless the link says so.
+  if (trace.page.number !== null && view.hidden.size === 0 && !location.hash.includes("hidden="))
+    view.hidden = new Set(lanes.filter(isEmpty).map(lane => lane.number));
   layOut();
   // The picture comes first: the statistics need longer.
   requestAnimationFrame(() => {
@@ -104,6 +109,21 @@ function showTrace() {
       lanesChanged();
     });
   });
+}
+
+/// Shows links to the pages before and after this one, which are beside it.
+function showNeighbours() {
+  const { number, isContinued } = trace.page;
+  const link = (id, number, text) => element("a", { id, href: `page-${number}.html` }, text);
+  byId("neighbours").replaceChildren(
+    ...(number > 1 ? [link("pagebefore", number - 1, "\u2190 previous page")] : []),
+    ...(isContinued ? [link("pageafter", number + 1, "next page \u2192")] : []),
+  );
+}
+
+/// Returns whether a lane has nothing that the page could show.
+function isEmpty({ start, messages, states, locks, waits }) {
+  return [start, messages, states.begin, locks, waits.begin].every(list => list.length === 0);
 }
 
 /// Returns the number of messages, without the lines of the tracer and without call stacks.

@@ -1,14 +1,16 @@
 //! The page: its scripts and its style, and the records as blocks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 
+use trace_format::line::Ticks;
 use trace_format::locks::LockRecord;
 use trace_format::meta::Meta;
 use trace_format::record::Flags;
 
-use super::columns::{Block, Moment, code, put_signed, put_varint, state};
+use super::columns::{Block, Moment, code, put_signed, put_varint, span_kind, state};
 use super::overview::Overview;
+use super::pages::Division;
 use super::size::Size;
 use super::texts::Split;
 use crate::file::fast_map::FastMap;
@@ -61,7 +63,23 @@ const MAX_TEMPLATE_BYTES: usize = 16 << 20;
 pub(super) struct HtmlFormat {
     /// The steady time of the first line of the chosen runs, from which times count.
     first: u64,
-    lanes: Vec<Lane>,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) content: PageContent,
+    pub(super) block: Block,
+    pub(super) overview: Overview,
+    /// The steady time of the last line of the chosen runs, relative to the first one.
+    pub(super) last: i64,
+    size: Size,
+    split: Split,
+    /// The division into several pages, if the user wants that.
+    pub(super) division: Option<Division>,
+    /// The number of messages so far that are not UTF-8.
+    not_text: u64,
+}
+
+/// What is in the page so far.
+#[derive(Default)]
+pub(super) struct PageContent {
     /// The counts of threads and processes that are already in the page.
     written: (usize, usize),
     /// The number of entries of the dictionary.
@@ -72,31 +90,40 @@ pub(super) struct HtmlFormat {
     templates: FastMap<Vec<u8>, u32>,
     template_bytes: usize,
     span_names: HashMap<String, u64>,
-    block: Block,
+    /// The open spans, by their numbers among all spans.
+    pub(super) spans: BTreeMap<u64, PageSpan>,
+    /// The number of spans in the page so far.
+    begun_spans: u64,
     /// The number of full blocks; `data` has their text: the overview, which is known at the end, comes before them.
     blocks: usize,
     data: Vec<u8>,
-    overview: Overview,
-    size: Size,
-    split: Split,
-    /// The number of messages so far that are not UTF-8.
-    not_text: u64,
+}
+
+/// An open span in the page.
+pub(super) struct PageSpan {
+    pub(super) key: SpanKey,
+    /// The number of the span in the page.
+    number: u64,
+    /// The length in bytes of the text of fields that is in the page.
+    fields: usize,
+    /// The thread that has entered the span when no other one was in it, and the time at which it did, if one is in it.
+    pub(super) busy: Option<(usize, u64)>,
 }
 
 /// What the page keeps about a thread while records come: its clock, its open calls and its waits.
-struct Lane {
+pub(super) struct Lane {
     wall: ClockReader,
-    /// The functions of the open calls, and the times at which they were entered.
-    open: Vec<(FunctionId, u64)>,
+    /// The functions of the open calls, and the moments at which they were entered.
+    pub(super) open: Vec<(FunctionId, Moment)>,
     /// The end of the thread's last wait for the tracer, in nanoseconds.
     waited_until: u64,
     /// The wait for a lock or a notification in which the thread is.
-    lock_wait: Option<LockWait>,
+    pub(super) lock_wait: Option<LockWait>,
 }
 
 /// A wait for a lock or a notification that has not ended.
 #[derive(Clone, Copy)]
-struct LockWait {
+pub(super) struct LockWait {
     begin: u64,
     is_lock: bool,
     /// The thread that has the lock, if it is known.
@@ -105,21 +132,22 @@ struct LockWait {
 
 /// Makes the format of the HTML page.
 pub(super) fn make(context: &Context) -> Box<dyn Export> {
+    make_divided(context, None)
+}
+
+/// Makes the format of one page, or of several ones.
+pub(super) fn make_divided(context: &Context, division: Option<Division>) -> Box<dyn Export> {
+    let last = context.last.saturating_sub(context.time.first);
     let format = HtmlFormat {
         first: context.time.first,
         lanes: Vec::new(),
-        written: (0, 0),
-        entries: 0,
-        functions: ByNumber::default(),
-        templates: FastMap::default(),
-        template_bytes: 0,
-        span_names: HashMap::new(),
+        content: PageContent::default(),
         block: Block::default(),
-        blocks: 0,
-        data: Vec::new(),
-        overview: Overview::new(context.last.saturating_sub(context.time.first)),
+        overview: if division.is_some() { Overview::beginning_at(0) } else { Overview::new(last) },
+        last: last as i64,
         size: Size::default(),
         split: Split::default(),
+        division,
         not_text: 0,
     };
     Box::new(EventExport::new(format, context.depth, context.threads(), context.catalog.clone()))
@@ -148,8 +176,13 @@ fn kind_of(lock: LockContent) -> u8 {
 
 impl HtmlFormat {
     /// Returns a steady time as the page has it: in nanoseconds since the first line.
-    fn since_first(&self, time: u64) -> i64 {
+    pub(super) fn since_first(&self, time: u64) -> i64 {
         time.wrapping_sub(self.first) as i64
+    }
+
+    /// Returns the time that the page has as `time`, in nanoseconds since 1970.
+    pub(super) fn since_epoch(&self, time: i64) -> u64 {
+        self.first.wrapping_add(time as u64)
     }
 
     fn lane(&mut self, thread: usize, inventory: &Inventory) -> &mut Lane {
@@ -160,12 +193,15 @@ impl HtmlFormat {
         &mut self.lanes[thread]
     }
 
-    /// Adds a record with this code to the block.
-    fn put(&mut self, event: &Event<'_>, code: u64, inventory: &Inventory) {
+    /// Adds a record with this code to the block. Returns its moment.
+    pub(super) fn put(&mut self, event: &Event<'_>, code: u64, inventory: &Inventory) -> Moment {
         let wall = self.lane(event.thread, inventory).wall.at(event.ticks);
         let moment = Moment { ticks: event.ticks.0, time: self.since_first(event.time), wall };
-        self.size.add(moment.time);
+        if self.division.is_none() {
+            self.size.add(moment.time);
+        }
         self.block.record(event.thread, moment, code);
+        moment
     }
 
     /// Begins an entry of the dictionary in the block. Returns the index of the entry.
@@ -173,8 +209,8 @@ impl HtmlFormat {
         let entries = &mut self.block.entries;
         entries.extend_from_slice(if entries.is_empty() { b"[\"" } else { b",[\"" });
         entries.extend_from_slice(&[kind, b'"']);
-        self.entries += 1;
-        self.entries - 1
+        self.content.entries += 1;
+        self.content.entries - 1
     }
 
     /// Appends texts to the entry, and ends it.
@@ -186,8 +222,8 @@ impl HtmlFormat {
         self.block.entries.push(b']');
     }
 
-    fn function(&mut self, function: FunctionId, inventory: &Inventory) -> u32 {
-        let known = self.functions.get(function);
+    pub(super) fn function(&mut self, function: FunctionId, inventory: &Inventory) -> u32 {
+        let known = self.content.functions.get(function);
         if known > 0 {
             return known - 1;
         }
@@ -195,7 +231,7 @@ impl HtmlFormat {
         let entry = self.begin_entry(b'f');
         let line = named.line.map_or_else(String::new, |line| format!(":{line}"));
         self.end_entry(&[&named.name, &format!("{}{line}", named.file)]);
-        *self.functions.get_mut(function) = entry + 1;
+        *self.content.functions.get_mut(function) = entry + 1;
         entry
     }
 
@@ -205,19 +241,20 @@ impl HtmlFormat {
         let head = [&[kind][..], &site.to_le_bytes()].concat();
         split.begin(&head);
         split.split(text, false);
-        if !self.has_room(MAX_TEMPLATES) && !self.templates.contains_key(&split.template) {
+        let is_known = |of: &HtmlFormat, split: &Split| of.content.templates.contains_key(&split.template);
+        if !self.has_room(MAX_TEMPLATES) && !is_known(self, &split) {
             split.begin(&head);
             split.split(text, true);
-            if !self.has_room(2 * MAX_TEMPLATES) && !self.templates.contains_key(&split.template) {
+            if !self.has_room(2 * MAX_TEMPLATES) && !is_known(self, &split) {
                 split.take_whole(head.len(), text);
             }
         }
-        let known = self.templates.get(&split.template).copied();
+        let known = self.content.templates.get(&split.template).copied();
         let entry = known.unwrap_or_else(|| {
             let template = String::from_utf8_lossy(&split.template[head.len()..]).into_owned();
-            self.template_bytes += split.template.len();
+            self.content.template_bytes += split.template.len();
             let entry = self.begin_entry(kind);
-            self.templates.insert(split.template.clone(), entry);
+            self.content.templates.insert(split.template.clone(), entry);
             match inventory.site(site.checked_sub(1)) {
                 None => self.end_entry(&[&template]),
                 Some(known) => {
@@ -238,23 +275,36 @@ impl HtmlFormat {
 
     /// Returns whether there may be another template, if at most `most` are permitted.
     fn has_room(&self, most: usize) -> bool {
-        self.templates.len() < most && self.template_bytes < MAX_TEMPLATE_BYTES
+        self.content.templates.len() < most && self.content.template_bytes < MAX_TEMPLATE_BYTES
     }
 
     /// Adds the end of calls, the innermost first. `left` has the flags of the leave record if the thread has one.
-    fn end(&mut self, event: &Event<'_>, ended: &[EndedCall], left: Option<Flags>, inventory: &Inventory) {
+    pub(super) fn end(
+        &mut self,
+        event: &Event<'_>,
+        ended: &[EndedCall],
+        left: Option<Flags>,
+        inventory: &Inventory,
+    ) {
+        let first = self.first;
         let open = &mut self.lane(event.thread, inventory).open;
         // A call that outlives those around it stays, so the ended one is not always the innermost.
         let mut place_of = |call: &EndedCall| {
-            let at = open.iter().rposition(|open| *open == (call.function, call.entered))?;
+            let entered = (call.function, call.entered.wrapping_sub(first) as i64);
+            let at = open.iter().rposition(|(function, moment)| (*function, moment.time) == entered)?;
             open.remove(at);
             Some((open.len() - at) as u64)
         };
         let ended: Vec<(u64, bool)> =
             ended.iter().filter_map(|call| Some((place_of(call)?, call.has_leave_record))).collect();
         let flags = left.unwrap_or(Flags::NONE);
+        // An earlier page has ended the calls of a process that had no records after it.
+        if ended.is_empty() {
+            return;
+        }
         if ended == [(0, true)] && flags == Flags::NONE {
-            return self.put(event, code::LEAVE, inventory);
+            self.put(event, code::LEAVE, inventory);
+            return;
         }
         self.put(event, code::END, inventory);
         let bits = [
@@ -273,7 +323,7 @@ impl HtmlFormat {
     }
 
     /// Passes the number of open calls of the event's thread to the overview, after a call has begun or ended.
-    fn calls_changed(&mut self, event: &Event<'_>) {
+    pub(super) fn calls_changed(&mut self, event: &Event<'_>) {
         let (time, count) = (self.since_first(event.time), self.lanes[event.thread].open.len());
         self.overview.open_calls(event.thread, time, count);
     }
@@ -313,7 +363,7 @@ impl HtmlFormat {
         }
     }
 
-    fn put_lock_wait(&mut self, thread: usize, wait: LockWait, end: u64) {
+    pub(super) fn put_lock_wait(&mut self, thread: usize, wait: LockWait, end: u64) {
         let (begin, duration) = (self.since_first(wait.begin), end.saturating_sub(wait.begin));
         if wait.is_lock {
             self.block.lock_wait(thread, (begin, duration), wait.holder);
@@ -344,20 +394,39 @@ impl HtmlFormat {
         }
     }
 
-    /// Writes the block if it is full, or if there is no further one.
-    fn end_block(&mut self, is_last: bool, inventory: &Inventory) {
-        if !is_last && !self.block.is_full() {
-            return;
+    /// Writes the block if it is full.
+    pub(super) fn end_full_block(&mut self, inventory: &Inventory) {
+        if self.block.is_full() {
+            self.write_block(Vec::new(), inventory);
         }
+    }
+
+    /// Writes the last block of a page. `facts` are added to it.
+    fn write_last_block(&mut self, mut facts: Facts, inventory: &Inventory) {
+        let times = (0..inventory.processes().len())
+            .map(|process| self.since_first(inventory.registry.last_time(process)).to_string());
+        let lasts = times.collect::<Vec<_>>().join(",").into_bytes();
+        let mut notes = Vec::new();
+        for (number, note) in self.notes(inventory).iter().enumerate() {
+            notes.extend_from_slice(if number == 0 { b"" } else { b"," });
+            put_string(note, &mut notes);
+        }
+        facts.extend([("lasts", lasts), ("notes", notes)]);
+        self.write_block(facts, inventory);
+    }
+
+    /// Writes the block, with `facts` beside those of new threads and processes.
+    pub(super) fn write_block(&mut self, mut facts: Facts, inventory: &Inventory) {
+        let written = self.content.written;
         let (mut lanes, mut processes) = (Vec::new(), Vec::new());
-        for thread in &inventory.threads()[self.written.0..] {
+        for thread in &inventory.threads()[written.0..] {
             let texts = [thread.label(), &format!("{}", thread.tid)];
             begin_list(&texts, &mut lanes);
             lanes.push(b',');
             put_number(thread.process as u64, &mut lanes);
             lanes.push(b']');
         }
-        for (number, process) in inventory.processes().iter().enumerate().skip(self.written.1) {
+        for (number, process) in inventory.processes().iter().enumerate().skip(written.1) {
             // The threads of a process have one machine.
             let thread = inventory.threads().iter().find(|thread| thread.process == number);
             let error =
@@ -369,37 +438,96 @@ impl HtmlFormat {
             begin_list(&[&process.name, &process.pid().to_string(), &error], &mut processes);
             processes.push(b']');
         }
-        self.written = (inventory.threads().len(), inventory.processes().len());
-        let mut facts = vec![("lanes", lanes), ("processes", processes)];
-        if is_last {
-            let mut lasts = Vec::new();
-            for process in 0..inventory.processes().len() {
-                lasts.extend_from_slice(if process == 0 { b"" } else { b"," });
-                lasts.extend_from_slice(
-                    self.since_first(inventory.registry.last_time(process)).to_string().as_bytes(),
-                );
-            }
-            let mut notes = Vec::new();
-            for (number, note) in self.notes(inventory).iter().enumerate() {
-                notes.extend_from_slice(if number == 0 { b"" } else { b"," });
-                put_string(note, &mut notes);
-            }
-            facts.extend([("lasts", lasts), ("notes", notes)]);
-        }
-        self.blocks += 1;
-        self.block.write(&facts, &mut self.data);
+        self.content.written = (inventory.threads().len(), inventory.processes().len());
+        facts.extend([("lanes", lanes), ("processes", processes)]);
+        self.content.blocks += 1;
+        self.block.write(&facts, &mut self.content.data);
         if self.size.is_too_large() {
-            self.data = Vec::new();
+            self.content.data = Vec::new();
         }
+    }
+
+    /// Ends the page at the time `end`, and begins an empty one. `facts` are added to its last block. Returns the
+    /// pieces of the page, in order.
+    pub(super) fn end_page(&mut self, facts: Facts, end: i64, inventory: &Inventory) -> [Vec<u8>; 3] {
+        self.write_last_block(facts, inventory);
+        let content = std::mem::take(&mut self.content);
+        let (head, tail) = parts();
+        let mut head = head.into_bytes();
+        // A page of one block shows it as soon as an overview.
+        if content.blocks > 1 {
+            self.overview.write(end, inventory.threads().iter().map(Thread::label), &mut head);
+        }
+        [head, content.data, tail.into()]
     }
 
     /// Returns sentences about the trace that the page shows.
     fn notes(&self, inventory: &Inventory) -> Vec<String> {
         let waits = inventory.registry.waits_in_words();
         let states = inventory.registry.states().in_words();
-        waits.into_iter().chain(states).chain(self.omissions(inventory)).collect()
+        let of_page = self.division.as_ref().and_then(Division::note);
+        of_page.into_iter().chain(waits).chain(states).chain(self.omissions(inventory)).collect()
+    }
+
+    /// Begins a record of a span: its kind, its number in the page, its time and its thread.
+    fn put_span(&mut self, kind: u64, number: u64, (thread, time): (usize, i64)) {
+        let block = &mut self.block;
+        put_varint(kind, &mut block.spans);
+        put_varint(number, &mut block.spans);
+        put_signed(time.wrapping_sub(block.last_span), &mut block.spans);
+        put_varint(thread as u64, &mut block.spans);
+        block.last_span = time;
+    }
+
+    fn put_fields(&mut self, fields: &str) {
+        put_varint(fields.len() as u64, &mut self.block.spans);
+        self.block.fields.extend_from_slice(fields.as_bytes());
+    }
+
+    /// Begins a span in the page.
+    pub(super) fn begin_span(
+        &mut self,
+        (spans, span): (&KnownSpans, &Span),
+        key: SpanKey,
+        busy: Option<(usize, u64)>,
+    ) {
+        let begun = (span.thread, self.since_first(span.began));
+        self.content.begun_spans += 1;
+        let number = self.content.begun_spans;
+        self.content.spans.insert(span.number, PageSpan { key, number, fields: span.fields().len(), busy });
+        self.put_span(span_kind::BEGAN, number, begun);
+        let name = spans.names_of(span).0;
+        let next = self.content.span_names.len() as u64;
+        let known = self.content.span_names.get(name).copied();
+        let name = known.unwrap_or_else(|| {
+            self.content.span_names.insert(name.to_owned(), next);
+            let names = &mut self.block.span_names;
+            names.extend_from_slice(if names.is_empty() { b"" } else { b"," });
+            put_string(name, names);
+            next
+        });
+        let parent = span.parent.and_then(|parent| spans.get((key.0, parent)));
+        let parent = parent.and_then(|parent| self.content.spans.get(&parent.number));
+        let parent = parent.map_or(0, |parent| parent.number);
+        put_varint(name, &mut self.block.spans);
+        put_varint(key.1, &mut self.block.spans);
+        put_varint(parent, &mut self.block.spans);
+        self.put_fields(span.fields());
+        if let Some((thread, since)) = busy {
+            self.put_span(span_kind::BUSY, number, (thread, self.since_first(since)));
+        }
+    }
+
+    /// Ends a span in the page in the way `kind`, with the fields that it has got since its beginning.
+    pub(super) fn end_span(&mut self, span: &Span, (thread, time): (usize, u64), kind: u64) {
+        let Some(of) = self.content.spans.remove(&span.number) else { return };
+        self.put_span(kind, of.number, (thread, self.since_first(time)));
+        self.put_fields(span.fields().get(of.fields..).unwrap_or(""));
     }
 }
+
+/// Names and lists in JSON, which a block has beside its columns.
+pub(super) type Facts = Vec<(&'static str, Vec<u8>)>;
 
 /// Begins a list of texts in JSON, after a comma if it is not the first one.
 fn begin_list(texts: &[&str], out: &mut Vec<u8>) {
@@ -424,8 +552,8 @@ impl EventFormat for HtmlFormat {
             EventContent::Enter(call_info) => {
                 let function = call_info.called.function;
                 let entry = self.function(function, inventory);
-                self.put(event, code::FIRST + u64::from(entry), inventory);
-                self.lanes[event.thread].open.push((function, event.time));
+                let moment = self.put(event, code::FIRST + u64::from(entry), inventory);
+                self.lanes[event.thread].open.push((function, moment));
                 self.calls_changed(event);
             }
             EventContent::Leave(told, ended) => {
@@ -442,7 +570,7 @@ impl EventFormat for HtmlFormat {
             EventContent::Stack(text) => self.text(event, b'^', (0, text), inventory),
             EventContent::Meta { payload, meta } => self.meta(event, payload, *meta, inventory),
         }
-        self.end_block(false, inventory);
+        self.end_full_block(inventory);
     }
 
     fn off(&mut self, thread: usize, off: &OffTime, until: u64, _: &Inventory, _: &mut Vec<u8>) {
@@ -467,43 +595,31 @@ impl EventFormat for HtmlFormat {
         _: &Inventory,
         _: &mut Vec<u8>,
     ) {
-        let time = self.since_first(time);
-        let block = &mut self.block;
         let kind = match change {
-            SpanChange::Began => 0,
-            SpanChange::Busy => 1,
-            SpanChange::Idle => 2,
-            SpanChange::Ended(How::Ended) => 3,
-            SpanChange::Ended(How::Cancelled) => 4,
-            SpanChange::Ended(How::Open) => 5,
-        };
-        put_varint(kind, &mut block.spans);
-        put_varint(span.number, &mut block.spans);
-        put_signed(time.wrapping_sub(block.last_span), &mut block.spans);
-        put_varint(thread as u64, &mut block.spans);
-        block.last_span = time;
-        let fields = match change {
-            SpanChange::Began => {
-                let name = spans.names_of(span).0;
-                let next = self.span_names.len() as u64;
-                let number = self.span_names.get(name).copied().unwrap_or_else(|| {
-                    self.span_names.insert(name.to_owned(), next);
-                    let names = &mut block.span_names;
-                    names.extend_from_slice(if names.is_empty() { b"" } else { b"," });
-                    put_string(name, names);
-                    next
-                });
-                let parent = span.parent.and_then(|parent| spans.get((key.0, parent)));
-                put_varint(number, &mut block.spans);
-                put_varint(key.1, &mut block.spans);
-                put_varint(parent.map_or(0, |parent| parent.number), &mut block.spans);
-                span.fields()
+            SpanChange::Began => return self.begin_span((spans, span), key, None),
+            SpanChange::Busy => span_kind::BUSY,
+            SpanChange::Idle => span_kind::IDLE,
+            SpanChange::Ended(how) => {
+                let kind = match how {
+                    How::Ended => span_kind::ENDED,
+                    How::Cancelled => span_kind::CANCELLED,
+                    How::Open => span_kind::OPEN,
+                };
+                return self.end_span(span, (thread, time), kind);
             }
-            SpanChange::Ended(_) => span.fields().get(span.first_fields()..).unwrap_or(""),
-            SpanChange::Busy | SpanChange::Idle => return,
         };
-        put_varint(fields.len() as u64, &mut block.spans);
-        block.fields.extend_from_slice(fields.as_bytes());
+        let Some(of) = self.content.spans.get_mut(&span.number) else { return };
+        of.busy = (change == SpanChange::Busy).then_some((thread, time));
+        let number = of.number;
+        self.put_span(kind, number, (thread, self.since_first(time)));
+    }
+
+    fn begins_part(&mut self) -> bool {
+        self.division.as_mut().is_some_and(Division::begins_page)
+    }
+
+    fn end_part(&mut self, before: (usize, Ticks, u64), inventory: &Inventory, out: &mut Vec<u8>) {
+        self.divide(before, inventory, out);
     }
 
     fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
@@ -514,18 +630,13 @@ impl EventFormat for HtmlFormat {
                 self.put_lock_wait(thread, wait, inventory.registry.last_time(process));
             }
         }
-        self.end_block(true, inventory);
-        if self.size.is_too_large() {
-            return;
+        if self.division.is_some() {
+            return self.finish_pages(inventory, out);
         }
-        let (head, tail) = parts();
-        out.extend_from_slice(head.as_bytes());
-        // A page of one block shows it as soon as an overview.
-        if self.blocks > 1 {
-            self.overview.write(inventory.threads().iter().map(Thread::label), out);
+        let pieces = self.end_page(Vec::new(), self.last, inventory);
+        if !self.size.is_too_large() {
+            pieces.iter().for_each(|piece| out.extend_from_slice(piece));
         }
-        out.append(&mut self.data);
-        out.extend_from_slice(tail.as_bytes());
     }
 
     fn check_size(&self) -> io::Result<()> {

@@ -42,6 +42,7 @@ function wordsOf({ lane, call, message, state, wait }) {
       `${duration(length - waited)} from ${offset(lane.start[call])}${errorOf(lane)}`,
       ...(waited > 0 ? [`and ${duration(waited)} of waiting for the tracer`] : []),
       ...ends,
+      ...beyondThePage(lane.start[call], lane.end[call]),
       about[0] ?? "",
     ];
   }
@@ -57,13 +58,18 @@ function wordsOf({ lane, call, message, state, wait }) {
   }
   if (state !== undefined) {
     const { begin, end, kind } = lane.states;
-    return [STATES[kind[state]], `${duration(end[state] - begin[state])} from ${offset(begin[state])}`];
+    return [
+      STATES[kind[state]],
+      `${duration(end[state] - begin[state])} from ${offset(begin[state])}`,
+      ...beyondThePage(begin[state], end[state]),
+    ];
   }
   if (wait !== undefined) {
     const holder = wait.holder >= 0 ? `held by ${trace.lanes[wait.holder].name}` : "";
     return [
       wait.isLock ? "waits for a lock" : "waits for a notification",
       `${duration(wait.end - wait.begin)} from ${offset(wait.begin)}`,
+      ...beyondThePage(wait.begin, wait.end),
       holder,
     ];
   }

@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
+use super::MAX_RECORDS;
 use crate::ui::messages::Grouped;
 
-/// The maximum number of records of a page. A browser needs about 70 bytes for each.
-const MAX_RECORDS: u64 = 20_000_000;
 /// The number of records of each proposed part.
 const PART_RECORDS: u64 = 10_000_000;
 
@@ -35,7 +34,8 @@ impl Size {
     /// Returns why the page is not written, and the options for pages of its parts.
     pub(super) fn advice(&self) -> String {
         let mut advice = format!(
-            "the page would have {} records, and browsers can show {}; write a page for each part:",
+            "the page would have {} records, and browsers can show {}: `--split 10M` writes several pages; for one \
+             page of a part:",
             Grouped(self.records),
             Grouped(MAX_RECORDS)
         );
@@ -69,7 +69,8 @@ mod tests {
         assert!(size.is_too_large());
         assert_eq!(
             size.advice(),
-            "the page would have 20,000,001 records, and browsers can show 20,000,000; write a page for each part: \
+            "the page would have 20,000,001 records, and browsers can show 20,000,000: `--split 10M` writes several \
+             pages; for one page of a part: \
              `--until 1.500000000s -o part-1.html`, `--since 1.500000000s --until 3.000000007s -o part-2.html`, \
              `--since 3.000000007s -o part-3.html`"
         );

@@ -73,7 +73,7 @@ function offTimes(lane) {
 
 /// Returns the last sign of life of a process up to a time: calls that are open then are counted until there.
 function lastSignOfLife(process, until) {
-  if (until >= trace.last) return trace.lasts[process];
+  if (until >= trace.counted[1]) return trace.lasts[process];
   let last = -Infinity;
   for (const lane of trace.lanes) {
     if (lane.process !== process) continue;

@@ -19,7 +19,7 @@ const counts = { rows: [], sort: "total", isAscending: false, filter: "" };
 
 /// Returns the period whose statistics are shown.
 function countedPeriod() {
-  return view.selection ?? [trace.first, trace.last];
+  return view.selection ?? trace.counted;
 }
 
 function statisticsPage() {
@@ -62,7 +62,7 @@ function showStatistics() {
     sum = name => all.reduce((sum, row) => sum + row[name], 0);
   byId("counted").textContent =
     `${counted(sum("calls"), "call")} of ${counted(counts.rows.length, "function")}, ` +
-    (view.selection === null ? "the whole trace" : `selected: ${duration(to - from)}`);
+    (view.selection === null ? (trace.page.number === null ? "the whole trace" : "this page") : `selected: ${duration(to - from)}`);
   const wanted = counts.filter.toLowerCase();
   const rows = all.filter(row => row.name.toLowerCase().includes(wanted));
   const order =

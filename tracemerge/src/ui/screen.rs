@@ -28,6 +28,9 @@ const SIZE: (u16, u16) = (80, 24);
 /// Whether this process has taken the terminal as a screen and not yet given it back.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// Whether a thread of this process has panicked while the terminal was taken.
+static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
+
 /// Returns whether this process can take the terminal: it reads keys from one, and writes to one.
 #[must_use]
 pub(crate) fn can_be_taken() -> bool {
@@ -45,6 +48,12 @@ pub(crate) fn give_back() {
         let _ = out.flush();
     }
     let _ = disable_raw_mode();
+}
+
+/// Restores the terminal before the message of a panic, if this process has taken it.
+pub(crate) fn give_back_at_panic() {
+    HAS_PANICKED.fetch_or(IS_TAKEN.load(Ordering::SeqCst), Ordering::SeqCst);
+    give_back();
 }
 
 /// The terminal, which this process has taken as a screen. It is given back when this value is dropped.
@@ -90,6 +99,19 @@ impl Screen {
         let options = TerminalOptions { viewport: Viewport::Fixed(area(size)) };
         let terminal = began.and_then(|()| Terminal::with_options(CrosstermBackend::new(out), options));
         terminal.map(|terminal| Screen { terminal, size }).inspect_err(|_| give_back())
+    }
+
+    /// Checks that no thread has panicked, so that the terminal is still a screen.
+    ///
+    /// # Errors
+    /// A thread has panicked.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        let has_panicked = HAS_PANICKED.load(Ordering::SeqCst);
+        if has_panicked {
+            Err(io::Error::other("it was given back because of the defect above"))
+        } else {
+            Ok(())
+        }
     }
 
     /// Returns the number of columns and of lines of the terminal now, and adapts the screen to them.

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Place, ran, run, whole_file};
+use crate::support::{Place, everything, ran, run, whole_file};
 use trace_format::meta::Run;
 use trace_format::wall::Wall;
 
@@ -265,6 +265,80 @@ fn the_terminal_is_given_back_at_each_end() {
         assert_ne!(now.2 & libc::ICANON, 0, "{end}");
         assert_eq!(taken.2 & libc::ICANON, 0, "{end}");
     }
+}
+
+/// A library whose clock fails once as soon as the file `FAILS` exists: the standard library of Rust panics then. It
+/// fails for the first thread, or if `IN_OTHERS` is set, for any other one.
+const FAILING_CLOCK: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    static int has_failed;
+    const char *path = getenv("FAILS");
+    int is_first = syscall(SYS_gettid) == getpid();
+    if (path && !has_failed && is_first == !getenv("IN_OTHERS") && access(path, F_OK) == 0) {
+        has_failed = 1;
+        errno = EINVAL;
+        return -1;
+    }
+    return syscall(SYS_clock_gettime, clock, time);
+}
+"#;
+
+#[test]
+fn a_panic_gives_the_terminal_back_before_its_message() {
+    let place = place();
+    place.write("clock.c", FAILING_CLOCK);
+    let compiled = ran(place.program("cc").args(["-shared", "-fPIC", "-o", "clock.so", "clock.c"]));
+    assert_eq!(compiled.status, Some(0), "{}", compiled.err);
+    // The first thread, and one that makes a view in the background.
+    for (others, expected) in [(None, 101), (Some("yes"), 2)] {
+        let mut command = command(&place, &["tui", "app"]);
+        command.env("LD_PRELOAD", place.path("clock.so")).env("FAILS", place.path("fails"));
+        command.env_remove("RUST_BACKTRACE").envs(others.map(|yes| ("IN_OTHERS", yes)));
+        let mut tui = Tui::start(&mut command, 24, 80);
+        tui.until("the first screen", |text| text.contains("line 0 of all") && text.contains('|'));
+        assert_eq!(settings(&tui.theirs).2 & libc::ICANON, 0, "taken");
+        place.write("fails", "");
+        if others.is_some() {
+            tui.keys("2");
+        }
+        let (status, _) = tui.ended();
+        assert_eq!(status, Some(expected));
+        let text = tui.until("the message on the earlier screen", |text| text.contains("panicked at"));
+        assert!(!text.contains("line 0 of all"), "{text}");
+        let bytes = String::from_utf8_lossy(&tui.bytes.lock().unwrap()).into_owned();
+        let (screen, after) = bytes.split_once("\x1b[?1049l").unwrap();
+        assert!(!screen.contains("panicked at") && after.contains("panicked at"), "{bytes:?}");
+        assert!(screen.contains("\x1b[?1000l") && screen.contains("\x1b[?25h"), "{bytes:?}");
+        assert_ne!(settings(&tui.theirs).2 & libc::ICANON, 0);
+        std::fs::remove_file(place.path("fails")).unwrap();
+    }
+}
+
+#[test]
+fn a_place_in_the_source_selects_lines_from_the_start_on() {
+    let all = everything(400);
+    let site = ["--all-runs", "--time", "ticks", "--site", "net \"q\", é.rs:13"];
+    let messages = |more: &[&str]| {
+        let of = [&["show", "--color", "never", "--no-pager"], more, &["app"]].concat();
+        let text = String::from_utf8(all.place.merge(of).out).unwrap();
+        text.lines().filter(|line| line.contains("peer ") || line.contains("sent ")).count()
+    };
+    let (selected, whole) = (messages(&site), messages(&site[..3]));
+    assert!(selected > 0 && selected < whole, "{selected} of {whole}");
+    let args = [&["tui"], &site[..], &["app"]].concat();
+    let mut tui = Tui::start(&mut command(&all.place, &args), 200, 200);
+    let shown = |text: &str, word: &str| text.lines().filter(|line| line.contains(word)).count();
+    tui.until("the selected lines", |text| shown(text, "peer ") == selected && !text.contains("sent "));
+    tui.keys("\\");
+    tui.until("all lines", |text| text.contains("sent "));
+    tui.keys("q");
+    assert!(tui.ended().0.is_some_and(|status| status < 2), "the trace is damaged in one place");
 }
 
 #[test]

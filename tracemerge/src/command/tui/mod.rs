@@ -107,6 +107,7 @@ mod shown {
     fn run(mut tui: Tui) -> io::Result<()> {
         let mut screen = Screen::take()?;
         while !tui.has_ended {
+            screen.check()?;
             tui.resize(screen.size()?);
             tui.work();
             if std::mem::take(&mut tui.is_redrawn) {

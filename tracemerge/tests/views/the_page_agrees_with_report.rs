@@ -149,6 +149,28 @@ fn the_page_has_the_numbers_of_the_report_and_the_messages() {
     );
     assert_eq!(with_digits, json!(true));
 
+    // The places in the source, alone and with a line.
+    let at = |place: &str| {
+        let of = ["--format", "jsonl", "--all-runs", "--site", place, "-o", "-", "app"];
+        let text = String::from_utf8(all.place.merge(of).out).unwrap();
+        let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        rows.filter(|row| row["kind"] == "message" && row["line"].is_u64()).count()
+    };
+    let (of_file, of_line) = (at("net \"q\", é.rs"), at("net \"q\", é.rs:13"));
+    assert!(of_line > 0 && of_line < of_file, "{of_line} of {of_file}");
+    browser.value("byId('filter').value = table.pattern = ''");
+    browser.click("#place");
+    browser.type_text("é.rs:1");
+    let accepts = |count: usize| format!("document.getElementById('accepted').dataset.value === '{count}'");
+    browser.wait_for(&accepts(of_file));
+    browser.type_text("3");
+    browser.wait_for(&accepts(of_line));
+    let places = browser.value(
+        "[...new Set([...table.accepted].map(number => trace.dictionary[trace.messages.entry[number]].about[2]))]",
+    );
+    assert_eq!(places, json!(["src/net \"q\", é.rs:13"]));
+    browser.value("byId('place').value = table.place = ''; filterMessages(); null");
+
     // Each message is copied as the merged file has it.
     let copied = browser.value(COPIED);
     let copied: Vec<&str> = copied.as_str().unwrap().split('\n').collect();

@@ -261,7 +261,7 @@ fn rekey(
 
 /// Returns the largest error, in nanoseconds, that the machine's system states for its wall clock; `None` if it states
 /// none.
-pub(super) fn stated_error(clock: &TickClock) -> Option<u64> {
+pub(crate) fn stated_error(clock: &TickClock) -> Option<u64> {
     clock.anchors().iter().filter_map(|anchor| anchor.error).max()
 }
 

@@ -362,6 +362,69 @@ fn exports_have_the_order_of_the_merge_and_the_errors_of_foreign_times() {
     }
 }
 
+#[test]
+fn csv_and_parquet_have_the_errors_of_foreign_times_that_jsonl_has() {
+    let [client, server] = talk("");
+    let place = written(&[(CLIENT, client), (Machine { ahead: 0, ..SERVER }, server), lonely()]);
+    for sync in [&SYNC[..], &[]] {
+        let exported = |format: &str, name: &str| {
+            let ran = place.merge(["dir", "--format", format, "-o", name].iter().chain(sync));
+            assert!(ran.status < Some(2), "{}", ran.err);
+        };
+        exported("jsonl", "lines");
+        let lines = place.text("lines");
+        let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        // In a table, the greatest integer stands for an error that nothing limits.
+        let error = |line: &serde_json::Value| line.get("error_ns").map(|ns| ns.as_i64().unwrap_or(i64::MAX));
+        let expected: Vec<(u64, Option<i64>)> =
+            lines.map(|line| (line["ticks"].as_u64().unwrap(), error(&line))).collect();
+        let errors = |is_so: fn(&Option<i64>) -> bool| expected.iter().filter(|row| is_so(&row.1)).count();
+        assert!(errors(Option::is_none) > 800 && errors(|ns| ns.is_some_and(|ns| ns < i64::MAX)) > 39);
+        // Without messages, nothing is known about the times of the second machine.
+        assert_eq!(errors(|ns| *ns == Some(i64::MAX)) > 800, sync.is_empty());
+        exported("csv", "rows");
+        let mut rows = csv::Reader::from_path(place.path("rows")).unwrap();
+        let columns = rows.headers().unwrap().clone();
+        let column = |name| columns.iter().position(|column| column == name).unwrap();
+        let (ticks, error) = (column("ticks"), column("error_ns"));
+        let rows = rows.records().map(|row| {
+            let row = row.unwrap();
+            (
+                row[ticks].parse().unwrap(),
+                Some(&row[error]).filter(|ns| !ns.is_empty()).map(|ns| ns.parse().unwrap()),
+            )
+        });
+        assert!(rows.eq(expected.iter().copied()));
+        #[cfg(feature = "parquet")]
+        {
+            exported("parquet", "tables");
+            assert_eq!(errors_by_parquet(&place.path("tables/records.parquet")), expected);
+            fs::remove_dir_all(place.path("tables")).unwrap();
+        }
+    }
+}
+
+/// Returns the ticks and the errors of the records in a table.
+#[cfg(feature = "parquet")]
+fn errors_by_parquet(table: &std::path::Path) -> Vec<(u64, Option<i64>)> {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+
+    let table = SerializedFileReader::new(fs::File::open(table).unwrap()).unwrap();
+    let row = |row: parquet::errors::Result<parquet::record::Row>| {
+        let (mut ticks, mut error) = (None, None);
+        for (name, field) in row.unwrap().get_column_iter() {
+            match (&name[..], field) {
+                ("ticks", Field::Long(number)) => ticks = Some(*number as u64),
+                ("error_ns", Field::Long(ns)) => error = Some(*ns),
+                _ => {}
+            }
+        }
+        (ticks.unwrap(), error)
+    };
+    table.get_row_iter(None).unwrap().map(row).collect()
+}
+
 /// Returns the true time at which a text begins.
 fn truth(text: &str) -> Option<u64> {
     text.split(' ').next()?.parse().ok()

@@ -221,6 +221,20 @@ fn a_set_that_has_a_run_twice_is_not_asked() {
 }
 
 #[test]
+fn tables_of_earlier_versions_have_all_columns() {
+    let place = Place::new();
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/kept/schema-1/set");
+    crate::data_sets_have_every_record_once::copy(&kept, &place.path("set"));
+    for programs in engines() {
+        let query = "select count(*) > 0 as has_rows, count(error_ns) as errors, count(distinct machine) as machines \
+                     from clocks";
+        let ran = sql(&place, &programs, &["--json", "set", query]);
+        assert_eq!(ran.status, Some(0), "{}", ran.err);
+        assert_eq!(rows(&ran), [json!({"has_rows": true, "errors": 0, "machines": 1})]);
+    }
+}
+
+#[test]
 fn named_questions_have_the_answers_of_the_views() {
     let all = everything(5_000);
     let place = &all.place;

@@ -4,7 +4,7 @@
 //! A line of the input is a run: `{"run": any, "readings": ["run ...", "clock ...", ...], "first": ticks, "last":
 //! ticks}`, where `readings` are the contents of its `# run` line and its `# clock` lines. All runs of a boot belong
 //! into one input. A line of the output is a clock, with the runs that have it; `period` is null if the clock's rate is
-//! not known.
+//! not known, and `error_ns` if the system states no error of its wall clock.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use trace_format::line::Ticks;
 use trace_format::meta::{ClockKind, Meta, Run};
 
+use crate::input::align::stated_error;
 use crate::time::anchor::Anchor;
 use crate::time::clocks::{ClockLine, Clocks};
 use crate::ui::console::{Content, print};
@@ -105,6 +106,7 @@ fn lines_of(boots: &BTreeMap<(Vec<u8>, bool), Boot>, clocks: &Clocks) -> Vec<u8>
             "began": boot.began,
             "period": period,
             "ticks": [boot.first, boot.last],
+            "error_ns": stated_error(clock),
             "to_wall": rows(clock.lines_to_wall()),
             "to_ticks": rows(clock.lines_to_ticks()),
         });

@@ -29,20 +29,23 @@ pub(super) fn prelude(files: &[FilePlace], scratch: &Scratch) -> String {
          set TimeZone = 'UTC';\n",
         quoted(&temporary.to_string_lossy(), '\'')
     );
-    for (table, columns) in columns_of_tables().filter(|(table, _)| !by_table.contains_key(table)) {
+    for (table, columns) in columns_of_tables() {
+        // Columns that no file of the table has are there, too.
         let columns = columns
             .iter()
             .map(|column| format!("null::{} as {}", type_of(column.of), quoted(&column.name, '"')));
         let columns: Vec<String> =
             columns.chain(["null::date as day".into(), "null::varchar as machine".into()]).collect();
-        put_view(table, &format!("select {} where false", columns.join(", ")), &mut text);
-    }
-    for (table, files) in by_table {
-        let select = format!(
-            "select * from read_parquet([{}], union_by_name = true, hive_partitioning = true, \
-             hive_types = {{'day': date, 'machine': varchar}})",
-            files.join(", ")
-        );
+        let mut select = format!("select {} where false", columns.join(", "));
+        if let Some(files) = by_table.get(table) {
+            // Writing to memory does not fail.
+            let _ = write!(
+                select,
+                " union all by name select * from read_parquet([{}], union_by_name = true, \
+                 hive_partitioning = true, hive_types = {{'day': date, 'machine': varchar}})",
+                files.join(", ")
+            );
+        }
         put_view(table, &select, &mut text);
     }
     text.push_str(MACROS);

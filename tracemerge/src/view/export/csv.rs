@@ -2,7 +2,7 @@
 //! Cells with unknown values are empty.
 
 use crate::view::export::events::{Event, EventFormat, Inventory};
-use crate::view::export::fields::{TimeText, put_fields, row_of};
+use crate::view::export::fields::{TimeText, foreign_error_ns, put_fields, row_of};
 use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::json::put_number;
 use crate::view::threads::TimeScale;
@@ -21,7 +21,7 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
 };
 
 /// The columns, in order.
-const HEAD: &[u8] = b"ticks,time,ns,pid,process,tid,thread,kind,level,target,module,file,line,function,template,message,fields\n";
+const HEAD: &[u8] = b"ticks,time,ns,pid,process,tid,thread,kind,level,target,module,file,line,function,template,message,fields,error_ns\n";
 
 /// The format of comma-separated values.
 #[derive(Debug, Default)]
@@ -90,6 +90,10 @@ impl EventFormat for CsvFormat {
             text(cell, out);
         }
         put_text(&self.fields, out);
+        out.push(b',');
+        if let Some(ns) = foreign_error_ns(event, inventory) {
+            put_number(ns, out);
+        }
         out.push(b'\n');
     }
 

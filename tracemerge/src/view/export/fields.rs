@@ -89,6 +89,17 @@ pub(crate) fn row_of<'a>(event: &Event<'a>, inventory: &'a Inventory) -> Option<
     })
 }
 
+/// The error in tables of a foreign time whose error nothing limits: the greatest integer of their columns.
+const UNLIMITED_NS: u64 = i64::MAX as u64;
+
+/// Returns the nanoseconds by which the time of an event may be wrong, for tables; `None` if it is not a time of another
+/// machine than the first.
+#[must_use]
+pub(crate) fn foreign_error_ns(event: &Event<'_>, inventory: &Inventory) -> Option<u64> {
+    let foreign = inventory.threads()[event.thread].foreign.as_ref()?;
+    Some(foreign.error_ns(event.ticks).map_or(UNLIMITED_NS, |ns| ns.min(UNLIMITED_NS)))
+}
+
 /// Returns the text of an event: of a message, of a call stack, or of a `#` line after its word.
 #[must_use]
 pub(crate) fn message_of<'a>(event: &Event<'a>) -> Option<&'a str> {

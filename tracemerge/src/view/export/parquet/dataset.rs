@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use parquet::errors::Result;
 use trace_format::line::Ticks;
-use trace_format::meta::{Meta, Run};
+use trace_format::meta::Meta;
 use trace_format::wait::WaitCause;
 use trace_format::wall::Wall;
 
@@ -24,6 +24,7 @@ use super::table::{Head, Table, signed};
 use super::tables::{MAX_TABLE_BYTES, MICROSECOND, encoder};
 use crate::find::set_files::RUNS;
 use crate::output::folder::put_part;
+use crate::time::anchor::Anchor;
 use crate::time::clocks::ClockReader;
 use crate::view::export::Export;
 use crate::view::export::events::{
@@ -442,12 +443,10 @@ impl DatasetFormat {
             let head = Head { numbers: &numbers, optional: &[], thread };
             self.put((TableName::Losses, wall), &head, 0, [Some(reason), None], out)?;
         }
-        let (Meta::Clock { ticks, wall: read, .. } | Meta::Run(Run { ticks, wall: read, .. })) = meta else {
-            return Ok(());
-        };
-        let read = read.0 / MICROSECOND;
-        let numbers = [read, ticks.0].map(signed);
-        let head = Head { numbers: &numbers, optional: &[], thread };
+        let Some(reading) = Anchor::of_meta(meta) else { return Ok(()) };
+        let read = reading.wall.0 / MICROSECOND;
+        let numbers = [read, reading.ticks.0].map(signed);
+        let head = Head { numbers: &numbers, optional: &[reading.error.map(signed)], thread };
         self.put((TableName::Clocks, read), &head, 0, [Some(payload), None], out)?;
         Ok(())
     }

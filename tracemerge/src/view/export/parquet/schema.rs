@@ -123,7 +123,7 @@ pub(super) const COMMON: [ColumnSpec; 6] = [
 ];
 
 /// The further columns of the table of all records of `--format parquet`.
-pub(super) const RECORDS: [ColumnSpec; 12] = [
+pub(super) const RECORDS: [ColumnSpec; 13] = [
     text("process", false, Source::OfThread(OfThread::Process)),
     text("kind", false, Source::OfSubject(OfSubject::Kind)),
     text("level", true, Source::OfSubject(OfSubject::Level)),
@@ -136,6 +136,7 @@ pub(super) const RECORDS: [ColumnSpec; 12] = [
     text("message", true, Source::Text(0)),
     text("fields", true, Source::Text(1)),
     text("table", true, Source::OfSubject(OfSubject::Table)),
+    column("error_ns", ColumnType::Integer, true, Source::Optional(0)),
 ];
 
 /// The columns of the table `records` of a data set.
@@ -281,7 +282,7 @@ pub(crate) static DATASET_LOSSES: [ColumnSpec; 11] = [
 ];
 
 /// The columns of the table `clocks` of a data set.
-pub(crate) static DATASET_CLOCKS: [ColumnSpec; 10] = [
+pub(crate) static DATASET_CLOCKS: [ColumnSpec; 11] = [
     column("wall", ColumnType::Time, false, Source::Number(0)),
     column("ticks", ColumnType::Integer, false, Source::Number(1)),
     text("host", true, Source::OfThread(OfThread::Host)),
@@ -292,4 +293,5 @@ pub(crate) static DATASET_CLOCKS: [ColumnSpec; 10] = [
     column("tid", ColumnType::Integer, false, Source::OfThread(OfThread::Tid)),
     text("thread", false, Source::OfThread(OfThread::Label)),
     text("reading", false, Source::Text(0)),
+    column("error_ns", ColumnType::Integer, true, Source::Optional(0)),
 ];

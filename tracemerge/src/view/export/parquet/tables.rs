@@ -14,7 +14,7 @@ use super::subjects::Subjects;
 use super::table::{Changed, Head, Table, signed};
 use crate::output::folder::put_part;
 use crate::view::export::events::{Event, EventContent, EventFormat, Inventory, TypedSite, sentences};
-use crate::view::export::fields::{message_of, put_fields};
+use crate::view::export::fields::{foreign_error_ns, message_of, put_fields};
 use crate::view::threads::TimeScale;
 use crate::view::values::Type;
 
@@ -138,7 +138,8 @@ impl ParquetFormat {
         let Some(subject) = self.subjects.subject(event, inventory, table)? else { return Ok(()) };
         let thread = self.subjects.thread(event, inventory);
         let numbers = [signed(self.count), signed(event.ticks.0), signed(event.time / MICROSECOND)];
-        let head = Head { numbers: &numbers, optional: &[], thread };
+        let error = [foreign_error_ns(event, inventory).map(signed)];
+        let head = Head { numbers: &numbers, optional: &error, thread };
         let mut fields = std::mem::take(&mut self.fields);
         fields.clear();
         match &event.what {

@@ -138,6 +138,12 @@ fn examine(
     let own_last = own.iter().filter(|(number, _)| last.is_none_or(|last| *number == Some(last))).max();
     // Of several files with the last rows, that of the run alone stays, or else the first one.
     let stays = own_last.map(|(_, place)| *place).or(of_several.first().copied());
+    // A file with another name than the files of the run is a copy.
+    let is_numbered =
+        |number: &Option<u32>| number.is_some_and(|number| last.is_none_or(|last| number <= last));
+    for (_, place) in own.iter().filter(|(number, _)| !is_numbered(number)) {
+        stays.filter(|stays| stays != place).into_iter().for_each(|stays| add(place, stays));
+    }
     for place in of_several {
         stays.filter(|stays| *stays != place).into_iter().for_each(|stays| add(place, stays));
     }
@@ -183,11 +189,54 @@ impl Copies {
     }
 }
 
-/// Returns the places of all files of the set at `path`, after a check that the tables `wanted` have no row twice;
+/// Returns an error that names a file that the set must have, according to its table of runs, and has not. Of the places
+/// `files` of all files, `read` are those in the tables `wanted` that could be read. If a table has no file of a day, it
+/// is assumed that the user has removed these.
+///
+/// # Errors
+/// There is such a file.
+fn refuse_missing(files: &[FilePlace], read: &[(FilePlace, Keys)], wanted: &[&str]) -> io::Result<()> {
+    let days: BTreeSet<(&str, &str)> = files.iter().map(|place| (&place.table[..], &place.day[..])).collect();
+    let mut compacted = BTreeMap::<(&str, &str, &str), Vec<Option<&Keys>>>::new();
+    for place in files.iter().filter(|place| place.name.starts_with(COMPACTED)) {
+        let keys = read.binary_search_by(|(of, _)| of.cmp(place)).ok().map(|found| &read[found].1);
+        compacted.entry((&place.table, &place.day, &place.machine)).or_default().push(keys);
+    }
+    for (in_runs, keys) in read.iter().filter(|(place, _)| place.table == RUNS) {
+        for run in runs_of(keys) {
+            let numbers = Entry::of(in_runs, keys, run).map_or_else(HashMap::new, |entry| entry.numbers);
+            for ((table, day), last) in numbers {
+                let place = |number: u32| FilePlace {
+                    table: table.to_owned(),
+                    day: day.to_owned(),
+                    machine: in_runs.machine.clone(),
+                    name: format!("{run}-{number}.parquet"),
+                };
+                let missing = (0..=last).map(place).filter(|place| files.binary_search(place).is_err());
+                // A file of several runs has the rows of one of them; one that cannot be read may have them.
+                let of_several = compacted.get(&(table, day, &in_runs.machine[..])).into_iter().flatten();
+                let has = |keys: &&Option<&Keys>| keys.is_none_or(|keys| runs_of(keys).any(|of| of == run));
+                let mut missing = missing.skip(of_several.filter(has).count());
+                let is_wanted = wanted.contains(&table) && days.contains(&(table, day));
+                if let Some(place) = missing.next().filter(|_| is_wanted) {
+                    return Err(io::Error::other(format!(
+                        "the data set lacks {}, which {} names: copy the file into the set, or make a new set of the \
+                         traces ('tracemerge dataset add')",
+                        place.path(),
+                        in_runs.path()
+                    )));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the places of all files of the set at `path`, after a check that the tables `wanted` have each row once;
 /// `None` if the directory is not a set. A file that cannot be read is not compared.
 ///
 /// # Errors
-/// The directory cannot be read, or files of several sets have the same run.
+/// The directory cannot be read, files of several sets have the same run, or a file is missing.
 pub(crate) fn checked_files(path: &Path, wanted: &[&str]) -> io::Result<Option<Vec<FilePlace>>> {
     let mut look = 1;
     loop {
@@ -197,7 +246,8 @@ pub(crate) fn checked_files(path: &Path, wanted: &[&str]) -> io::Result<Option<V
             let reader = open(File::open(place.path_in(path)).ok()?).ok()?;
             Some((place.clone(), keys(&reader)))
         });
-        match copies(&read.collect::<Vec<_>>()).refuse() {
+        let read = read.collect::<Vec<_>>();
+        match copies(&read).refuse().and_then(|()| refuse_missing(&files, &read, wanted)) {
             Ok(()) => return Ok(Some(files)),
             Err(error) if look == LOOKS => return Err(error),
             Err(_) => sleep(PAUSE),

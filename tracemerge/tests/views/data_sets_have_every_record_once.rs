@@ -698,6 +698,77 @@ fn rows_of_two_states_of_a_run_are_refused_until_it_is_added_again() {
 }
 
 #[test]
+fn a_copy_of_a_file_under_another_name_is_refused_until_a_compaction_removes_it() {
+    let place = Place::new();
+    set_of_runs(&place, "old", &[(1, &[2, 5]), (2, &[4])], false);
+    fs::rename(place.path("old.set"), place.path("set")).unwrap();
+    let set = place.path("set");
+    let expected = all_rows(&set);
+    for name in ["copy-of-it", "00000010-1-7", "00000010-1"] {
+        for table in ["records", "runs"] {
+            let table = set.join(table);
+            let all = files(&table);
+            let own = all.iter().find(|name| name.ends_with("/00000010-1-0.parquet")).unwrap();
+            let copied = table.join(own).with_file_name(format!("{name}.parquet"));
+            fs::copy(table.join(own), &copied).unwrap();
+            let ran = place.merge(["report", "set"]);
+            assert_eq!((ran.status, &ran.out[..]), (Some(2), &b""[..]), "{name} {}", ran.err);
+            assert!(ran.err.contains("the data set has run 00000010-1 twice, in "), "{}", ran.err);
+            assert!(ran.err.contains(&format!("/{name}.parquet and in ")), "{}", ran.err);
+            assert!(compact(&place).err.contains("removed copies of 1 run"));
+            assert_eq!(all_rows(&set), expected);
+            fs::remove_dir_all(&set).unwrap();
+            add_all(&place, "old.traces");
+        }
+    }
+}
+
+/// Adds the runs of traces to a new set, and checks that each was added.
+fn add_all(place: &Place, traces: &str) {
+    let ran = add(place, &[traces]);
+    assert!(ran.status < Some(2) && ran.err.contains("added "), "{}", ran.err);
+}
+
+#[test]
+fn a_file_that_is_missing_is_named_unless_a_whole_day_of_its_table_is() {
+    let place = Place::new();
+    for is_compacted in [false, true] {
+        set_of_runs(&place, "old", &[(1, &[2, 5]), (2, &[4]), (3, &[6])], is_compacted);
+        fs::rename(place.path("old.set"), place.path("set")).unwrap();
+        let set = place.path("set");
+        // A run of the same day, which is not compacted.
+        fs::create_dir(place.path("new.traces")).unwrap();
+        place.write("new.traces/app.trace.4", file(&run(4, 4), 4, &[7]));
+        add_all(&place, "new.traces");
+        let ran = place.merge(["--all-runs", "-o", "-", "set"]);
+        assert!(ran.status < Some(2), "{}", ran.err);
+        let records = set.join("records");
+        let all = files(&records);
+        assert_eq!(all.len(), if is_compacted { 2 } else { 4 }, "{all:?}");
+        for name in &all {
+            let removed = fs::read(records.join(name)).unwrap();
+            fs::remove_file(records.join(name)).unwrap();
+            let ran = place.merge(["report", "set"]);
+            assert_eq!((ran.status, &ran.out[..]), (Some(2), &b""[..]), "{}", ran.err);
+            let named = if name.contains("compact-") {
+                "records/day="
+            } else {
+                &format!("records/{name}, which runs/")
+            };
+            assert!(ran.err.contains(&format!("the data set lacks {named}")), "{}", ran.err);
+            fs::write(records.join(name), removed).unwrap();
+        }
+        assert!(place.merge(["--all-runs", "-o", "-", "set"]).status < Some(2));
+        fs::remove_dir_all(records.join(all.first().unwrap().split('/').next().unwrap())).unwrap();
+        let ran = place.merge(["--all-runs", "-o", "-", "set"]);
+        assert!(!ran.err.contains("lacks"), "{}", ran.err);
+        for folder in ["set", "old.traces", "new.traces"] {
+            fs::remove_dir_all(place.path(folder)).unwrap();
+        }
+    }
+}
+
+#[test]
 fn every_table_is_the_same_after_small_files_are_put_together() {
     let all = everything(5_000);
     add(&all.place, &["app"]);

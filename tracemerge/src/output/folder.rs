@@ -34,7 +34,7 @@ pub(crate) fn put_part(name: &str, bytes: &[u8], stream: &mut Vec<u8>) {
 
 /// Removes the first part from a stream. Returns its file's name and its bytes; `None` if the stream does not have the
 /// whole part.
-fn take_part<'a>(stream: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+pub(crate) fn take_part<'a>(stream: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (name, rest) = stream.split_first_chunk::<2>()?;
     let (bytes, rest) = rest.split_first_chunk::<{ LENGTHS - 2 }>()?;
     let (name, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*name)))?;

@@ -212,6 +212,8 @@ struct DatasetFormat {
     files: Vec<OpenFile>,
     /// The index in `files` of the file that has the last row.
     last_file: usize,
+    /// The numbers of rows and of bytes at which a file ends.
+    bounds: (u64, u64),
     /// The number of files so far of each table and day.
     parts: Vec<(TableName, u64, u32)>,
     /// The names of the finished and the open files.
@@ -240,6 +242,7 @@ impl DatasetFormat {
             encoder: None,
             files: Vec::new(),
             last_file: 0,
+            bounds: (MAX_ROWS, MAX_BYTES),
             parts: Vec::new(),
             names: Vec::new(),
             threads: Vec::new(),
@@ -290,7 +293,7 @@ impl DatasetFormat {
         let bytes = file.table.write(shared, encoder)?;
         file.bytes += bytes.len() as u64;
         put_part(&file.name, &bytes, out);
-        if ends || file.rows >= MAX_ROWS || file.bytes >= MAX_BYTES {
+        if ends || file.rows >= self.bounds.0 || file.bytes >= self.bounds.1 {
             let file = self.files.swap_remove(number);
             let bytes = file.table.finish(shared, encoder)?;
             put_part(&file.name, &bytes, out);
@@ -586,13 +589,18 @@ impl DatasetFormat {
         self.put((TableName::Spans, begin), &head, subject, [Some(name), fields], out)
     }
 
+    fn end_files(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        while !self.files.is_empty() {
+            self.pass_on(self.files.len() - 1, true, out)?;
+        }
+        Ok(())
+    }
+
     /// Ends all files, and writes that of the table of runs, which the set needs to know the run.
     fn end(&mut self, inventory: &Inventory, out: &mut Vec<u8>) -> Result<()> {
         self.locks.count_open(inventory);
         self.add_waits(0, inventory, out)?;
-        while !self.files.is_empty() {
-            self.pass_on(self.files.len() - 1, true, out)?;
-        }
+        self.end_files(out)?;
         let run_of = |thread: usize| {
             let process = inventory.threads().get(thread).map(|thread| thread.process)?;
             inventory.processes().get(process)?.run.as_ref()
@@ -704,5 +712,88 @@ impl EventFormat for DatasetFormat {
             (self.negative, "integer", "of 2^63 and more: written with 2^64 less"),
         ]));
         omissions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use bytes::Bytes;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::RowAccessor;
+
+    use super::super::schema::{OF_THREAD, OfThread};
+    use super::super::table::ROWS;
+    use super::*;
+    use crate::output::folder::take_part;
+
+    /// Returns the files that a run of so many records has, by their names, if files end at `bounds`. The records are
+    /// of two days in turns.
+    fn files_of(records: u64, bounds: (u64, u64)) -> BTreeMap<String, Vec<u8>> {
+        let text = |text: &str| text.to_owned();
+        let layout = DatasetLayout { host: text("m-1"), run: text("1-1"), state: text("state") };
+        let mut format = DatasetFormat { bounds, ..DatasetFormat::new(layout) };
+        let words = &mut format.subjects.shared.words;
+        let known = words.text(Some("known"));
+        let mut thread = [known; OF_THREAD];
+        [OfThread::Pid, OfThread::Tid].iter().for_each(|of| thread[*of as usize] = words.integer(Some(9)));
+        format.subjects.shared.threads.push(thread);
+        let (subject, mut out, mut files) = (format.subjects.of_span("message"), Vec::new(), BTreeMap::new());
+        for record in 0..records {
+            // Numbers that do not compress.
+            let noise = record.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let noise = (noise ^ noise >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let wall = DAY * (record % 2) + record;
+            let numbers = [wall, noise, 0, record].map(signed);
+            let head = Head { numbers: &numbers, optional: &[None], thread: 0 };
+            let message = format!("record {record}");
+            format.put((TableName::Records, wall), &head, subject, [Some(&message), None], &mut out).unwrap();
+        }
+        format.end_files(&mut out).unwrap();
+        let mut stream = &out[..];
+        while let Some((name, bytes)) = take_part(&mut stream) {
+            let name = String::from_utf8(name.to_vec()).unwrap();
+            files.entry(name).or_insert_with(Vec::new).extend_from_slice(bytes);
+        }
+        assert_eq!(files.keys().collect::<BTreeSet<_>>(), format.names.iter().collect());
+        files
+    }
+
+    #[test]
+    fn files_end_at_their_bounds_and_have_each_row_once() {
+        let group = ROWS as u64;
+        // A group has more than a million bytes.
+        for (rows, bytes) in [(2 * group, MAX_BYTES), (MAX_ROWS, 3 << 19)] {
+            let records = 5 * group + 10;
+            let files = files_of(records, (rows, bytes));
+            let mut found = BTreeMap::new();
+            for (name, content) in &files {
+                let reader = SerializedFileReader::new(Bytes::from(content.clone())).unwrap();
+                let of_groups = reader.metadata().row_groups();
+                assert!((1..=2).contains(&of_groups.len()), "{name}: {} row groups", of_groups.len());
+                // Without its last row group, the file is within both bounds.
+                let before = &of_groups[..of_groups.len() - 1];
+                let size: i64 = before.iter().map(|group| group.compressed_size()).sum();
+                let count: i64 = before.iter().map(|group| group.num_rows()).sum();
+                assert!(
+                    size.cast_unsigned() < bytes && count.cast_unsigned() < rows,
+                    "{name}: {size} {count}"
+                );
+                let columns = reader.metadata().file_metadata().schema_descr().columns();
+                let column = |name: &str| columns.iter().position(|column| column.name() == name).unwrap();
+                let (number, message) = (column("record"), column("message"));
+                for row in reader.get_row_iter(None).unwrap() {
+                    let row = row.unwrap();
+                    let record = row.get_long(number).unwrap();
+                    assert_eq!(row.get_string(message).unwrap(), &format!("record {record}"));
+                    *found.entry(record.cast_unsigned()).or_insert(0) += 1;
+                }
+            }
+            assert!(found.into_iter().eq((0..records).map(|record| (record, 1))));
+            // Each day has three groups, the last of which has the rest.
+            let names = |day| (0..2).map(move |part| format!("records.{}.{part}.parquet", date(day)));
+            assert_eq!(files.into_keys().collect::<Vec<_>>(), names(0).chain(names(1)).collect::<Vec<_>>());
+        }
     }
 }

@@ -19,12 +19,14 @@ from tracer_spark import order
 # The columns of a set, and those by which a line of JSON has them.
 COLUMNS = ["wall", "ticks", "host", "boot", "pid", "exe", "run", "tid", "thread", "kind", "level", "target", "place"]
 COLUMNS += ["template", "message", "function", "depth", "span", "record"]
-IN_JSON = ["ticks", "pid", "tid", "thread", "kind", "level", "target", "place", "template", "message", "function"]
+IN_JSON = ["ticks", "pid", "tid", "thread", "kind", "level", "target", "place", "template", "message", "function", "error_ns"]
+# The columns that only the ordered rows have.
+ADDED = ["reference_ticks", "error_ns"]
 BATCH = 1 << 16
 
 TEXT, INTEGER = pyarrow.string(), pyarrow.int64()
 TYPES = {"wall": pyarrow.timestamp("us", "UTC"), **dict.fromkeys(["ticks", "pid", "tid", "depth", "span", "record"], INTEGER)}
-SCHEMA = pyarrow.schema([(name, TYPES.get(name, TEXT)) for name in COLUMNS] + [("reference_ticks", INTEGER)])
+SCHEMA = pyarrow.schema([(name, TYPES.get(name, TEXT)) for name in COLUMNS] + [(name, INTEGER) for name in ADDED])
 
 
 def by_spark(ordered, sizes):
@@ -32,7 +34,7 @@ def by_spark(ordered, sizes):
     number = lambda path: int(re.search(r"range=(\d+)", path)[1])
     paths = sorted(glob.glob(f"{ordered}/day=*/range=*/*.parquet"), key=lambda path: (number(path), path))
     for path in paths:
-        for batch in pyarrow.parquet.ParquetFile(path).iter_batches(BATCH, columns=[*COLUMNS, "reference_ticks"]):
+        for batch in pyarrow.parquet.ParquetFile(path).iter_batches(BATCH, columns=[*COLUMNS, *ADDED]):
             sizes[number(path)] += len(batch)
             yield pyarrow.Table.from_batches([batch]).select(SCHEMA.names).cast(SCHEMA)
 
@@ -42,9 +44,9 @@ def by_duckdb(path, ordered, temporary):
     engine = duckdb.connect(config={"temp_directory": temporary, "memory_limit": "2GB"})
     engine.execute("set timezone = 'UTC'")
     keys = ", ".join(f"k.{key}" for key in order.ORDER)
-    columns = ", ".join(f"r.{name}" for name in COLUMNS)
+    columns = ", ".join([f"r.{name}" for name in COLUMNS] + [f"k.{name}" for name in ADDED])
     found = engine.sql(
-        f"select {columns}, k.reference_ticks from '{path}/records/**/*.parquet' r "
+        f"select {columns} from '{path}/records/**/*.parquet' r "
         f"join read_parquet('{ordered}/**/*.parquet', hive_partitioning = false) k using (host, boot, run, record) "
         f"order by {keys}"
     )
@@ -54,7 +56,7 @@ def by_duckdb(path, ordered, temporary):
 
 def by_tracemerge(lines):
     """Yields the lines of JSON as rows of a set."""
-    types = {name: TYPES.get(name, TEXT) for name in IN_JSON if name != "place"}
+    types = {name: INTEGER if name in ADDED else TYPES.get(name, TEXT) for name in IN_JSON if name != "place"}
     types = pyarrow.schema({**types, "file": TEXT, "line": INTEGER})
     parse = pyarrow.json.ParseOptions(explicit_schema=types, unexpected_field_behavior="ignore")
     for batch in pyarrow.json.open_json(lines, parse_options=parse):
@@ -78,7 +80,10 @@ def in_batches(tables):
 
 
 def as_in_json(table):
-    """Returns the columns that lines of JSON have."""
+    """Returns the columns that lines of JSON have, where an error that nothing limits is null."""
+    error = table["error_ns"]
+    limited = compute.if_else(compute.equal(error, order.LARGEST), None, error)
+    table = table.set_column(table.column_names.index("error_ns"), "error_ns", limited)
     return table.drop_columns("ticks").rename_columns({"reference_ticks": "ticks"}).select(IN_JSON)
 
 

@@ -5,8 +5,12 @@ larger test.
 """
 
 import collections
+import contextlib
+import glob
+import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -165,6 +169,49 @@ class Sets(unittest.TestCase):
         files = {name: len(os.listdir(folder)) for name, folder in self.folders.items()}
         expected = {name: ("full", (int(name[2:]) + 1) * count, count) for name, count in files.items()}
         self.assertEqual(found, expected)
+
+    def refused(self, arguments, path):
+        """Returns the message with which a job refuses a set, after a check that `tracemerge` refuses it, too."""
+        report = subprocess.run([TRACEMERGE, "report", path], capture_output=True, text=True)
+        self.assertEqual((report.returncode, report.stdout), (2, ""), report.stderr)
+        self.assertRegex(report.stderr, "has run .* twice, in ")
+        with self.assertRaises(SystemExit) as ended:
+            cli.main(arguments)
+        return str(ended.exception.code)
+
+    def test_a_set_that_has_a_run_twice_is_refused(self):
+        place = f"{self.place.name}/twice"
+        os.mkdir(place)
+        jobs = [[name, f"{place}/both"] for name in reports.ALL]
+        jobs.append(["--tracemerge", TRACEMERGE, "order", f"{place}/both", f"{place}/ordered"])
+        # The first machine of both sets has two runs, whose files become one.
+        for name, machines in {"first": ["m-009", "m-001"], "second": ["m-009", "m-002"]}.items():
+            for machine in machines:
+                command("dataset", "add", "-q", "--machine", machine, f"{place}/{name}", self.folders[machine])
+        command("dataset", "compact", "-q", f"{place}/second")
+        for name in ["first", "second"]:
+            shutil.copytree(f"{place}/{name}", f"{place}/both", dirs_exist_ok=True)
+        for job in jobs:
+            found = self.refused(job, f"{place}/both")
+            self.assertRegex(found, "has run 0000000a-1036 of m-009 twice, in .*/0000000a-1036-0.parquet and in .*/compact-")
+        command("dataset", "compact", "-q", f"{place}/both")
+        self.assertFalse(os.path.exists(f"{place}/ordered"))
+        with contextlib.redirect_stdout(io.StringIO()):
+            for job in jobs:
+                cli.main(job)
+        records = self.spark.read.parquet(f"{self.set}/records").where("host in ('m-001', 'm-002', 'm-009')")
+        self.assertEqual(self.spark.read.parquet(f"{place}/ordered").count(), records.count())
+
+    def test_a_copy_of_a_file_is_refused(self):
+        folder = glob.glob(f"{self.set}/records/day=*/machine=m-001")[0]
+        order_it = ["--tracemerge", TRACEMERGE, "order", self.set, f"{self.place.name}/never"]
+        for name in ["copy", "00000002-1004", "00000002-1004-7", "00000002-1004-1"]:
+            copy = f"{folder}/{name}.parquet"
+            shutil.copyfile(f"{folder}/00000002-1004-0.parquet", copy)
+            # The number of rows shows that the next number is that of a copy, too.
+            for job in [order_it] if name.endswith("-1") else [order_it, ["stats", self.set]]:
+                self.assertIn(f"/{name}.parquet", self.refused(job, self.set))
+            os.remove(copy)
 
     def test_a_set_is_read_without_settings(self):
         row = self.spark.read.parquet(f"{self.set}/records").schema

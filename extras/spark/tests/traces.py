@@ -28,6 +28,8 @@ class Machine:
         self.hertz = self.draw.choice([24_000_000, SECOND, 2_899_999_123, 3_000_000_000])
         self.first = self.draw.randrange(10**6, 10**15)
         self.start = begin + self.draw.randrange(0, SECOND)
+        # The system of each third machine states no error of its wall clock.
+        self.error = f" error={1000 + number}" if number % 3 < 2 else ""
 
     def ticks(self, after):
         return self.first + after * self.hertz // SECOND
@@ -50,7 +52,7 @@ class Machine:
                 set_back = 5 * SECOND if self.is_set_back and after > 10 else 0
                 wall = self.start + after * SECOND + self.draw.randrange(-2000, 2000) - set_back
                 ticks = self.ticks(after * SECOND)
-                lines.append((ticks, f"# clock ticks={ticks} wall={date(wall)}"))
+                lines.append((ticks, f"# clock ticks={ticks} wall={date(wall)}{self.error}"))
             count = records // threads
             for n in range(count):
                 after = begin + (self.seconds * SECOND - begin) * (n - n % 3) // count

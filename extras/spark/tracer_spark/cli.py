@@ -44,10 +44,11 @@ def session(master=None, settings=()):
 
 def table_of(spark, path):
     """Returns a function for the tables of a set; a table in which no run has rows is empty."""
+    order.refuse_runs_twice(spark, path)
 
     def table(name, columns):
-        folder = f"{path}/{name}"
-        return spark.read.parquet(folder) if order.exists(spark, folder) else spark.createDataFrame([], columns)
+        exists = order.exists(spark, f"{path}/{name}")
+        return order.table(spark, path, name) if exists else spark.createDataFrame([], columns)
 
     return table
 
@@ -57,10 +58,13 @@ def main(arguments=None):
     spark = session(options.master, options.conf)
     if not order.exists(spark, f"{options.set}/runs"):
         sys.exit(f"tracer-spark: {options.set} is no data set: it has no table of runs; tracemerge dataset add makes one")
-    if options.command == "order":
-        order.write(spark, options.set, options.output, options.tracemerge, options.rows)
-        return
-    rows = reports.ALL[options.command](table_of(spark, options.set))
+    try:
+        if options.command == "order":
+            order.write(spark, options.set, options.output, options.tracemerge, options.rows)
+            return
+        rows = reports.ALL[options.command](table_of(spark, options.set))
+    except order.Refused as error:
+        sys.exit(f"tracer-spark: {error}")
     if options.json:
         rows.write.json(options.json)
     else:

@@ -5,7 +5,9 @@ A clock is that of a boot, or of the runs of a boot that count other ticks: line
 are a group, and their records get the ticks that the first boot of the group had at the same time of day.
 """
 
+import collections
 import json
+import re
 import subprocess
 import sys
 
@@ -21,8 +23,8 @@ RUN = ["host", "boot", "run"]
 # of its run. Records that share a reference tick are in the order of their threads' files, as in a merge.
 ORDER = ["group", "reference_ticks", "boot_number", "pid", "run", "tid", "ticks", "part", "row"]
 CLOCKS = (
-    "clock string, began bigint, first bigint, last bigint, first_ticks bigint, last_ticks bigint, shift int, "
-    "runs array<array<string>>, to_wall array<array<bigint>>, to_ticks array<array<bigint>>"
+    "clock string, began bigint, first bigint, last bigint, first_ticks bigint, last_ticks bigint, shift int, error bigint, "
+    "twice array<array<string>>, runs array<array<string>>, to_wall array<array<bigint>>, to_ticks array<array<bigint>>"
 )
 # A line holds from `from` on and before `until`, in each `bucket` of these values.
 LINES = (
@@ -36,6 +38,50 @@ def exists(spark, path):
     """Returns whether there is a file or a directory of this path, on any file system of Hadoop."""
     found = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(path)
     return found.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).exists(found)
+
+
+class Refused(Exception):
+    """A set may have rows of a run twice. `tracemerge` refuses such a set, too."""
+
+
+def twice(run, host, files):
+    """Returns the error that a set has rows of a run twice, in these files."""
+    remedy = "'tracemerge dataset compact' leaves the newest state of each run"
+    return Refused(f"the data set has run {run} of {host} twice, in {' and in '.join(sorted(files))}: {remedy}")
+
+
+def files_of_runs(rows, *columns):
+    """Returns these columns, and the files in which the rows of each run are."""
+    rows = rows.select(*RUN, F.col("_metadata.file_path").alias("file"), "*").groupBy(RUN)
+    return rows.agg(F.collect_set("file").alias("files"), *columns)
+
+
+def refuse_runs_twice(spark, path):
+    """Raises an error if the table of runs has a run twice, as it has if sets with the same run were put together."""
+    for row in files_of_runs(spark.read.parquet(f"{path}/runs")).where("size(files) > 1").orderBy(*RUN).take(1):
+        raise twice(row.run, row.host, row.files)
+
+
+def table(spark, path, name):
+    """Returns a table of a set.
+
+    Raises an error if a file has another name than the files of runs, which are numbered from 0 in each folder, and the
+    compacted ones.
+    """
+    rows = spark.read.parquet(f"{path}/{name}")
+    numbers = collections.defaultdict(set)
+    for file in rows.inputFiles():
+        folder, _, name = file.rpartition("/")
+        found = re.fullmatch(r"([0-9a-f]+-\d+)-(\d+)\.parquet", name)
+        if found:
+            numbers[folder, found[1]].add(int(found[2]))
+        elif not re.fullmatch(r"compact-[0-9a-f]+\.parquet", name):
+            raise Refused(f"{file} does not have the name of a file of a data set: it is probably a copy; remove it")
+    for (folder, run), found in numbers.items():
+        if max(found) >= len(found):
+            last = f"{folder}/{run}-{max(found)}.parquet"
+            raise Refused(f"{last} is probably a copy, because the files before it are missing: remove it")
+    return rows
 
 
 def shift_of(lines, first, last):
@@ -55,11 +101,15 @@ def in_buckets(clock, lines, shift, first, last):
 
 def clocks(spark, path, tracemerge):
     """Returns a row for each clock. All readings of a boot go to one executor, and none to the driver."""
-    readings = spark.read.parquet(f"{path}/clocks").groupBy(RUN).agg(F.collect_list("reading").alias("readings"))
-    ends = spark.read.parquet(f"{path}/records").groupBy(RUN)
-    ends = ends.agg(F.min("ticks").alias("first_ticks"), F.max("ticks").alias("last_ticks"))
+    readings = table(spark, path, "clocks").groupBy(RUN).agg(F.collect_list("reading").alias("readings"))
+    ends = [F.min("ticks").alias("first_ticks"), F.max("ticks").alias("last_ticks"), F.count("*").alias("rows")]
+    ends = files_of_runs(table(spark, path, "records"), *ends)
+    said = spark.read.parquet(f"{path}/runs").select(*RUN, F.col("records").alias("said"))
+    all_runs = readings.join(ends, RUN).join(said, RUN, "left").repartition("boot")
 
     def of_partition(rows):
+        rows = list(rows)
+        twice = [[row.run, row.host, *row.files] for row in rows if row.said is not None and row.rows > row.said]
         runs = [
             {"run": [row[key] for key in RUN], "readings": row.readings, "first": row.first_ticks, "last": row.last_ticks}
             for row in rows
@@ -76,9 +126,10 @@ def clocks(spark, path, tracemerge):
             to_wall, to_ticks = bounded(clock["to_wall"]), bounded(clock["to_ticks"])
             shift = shift_of(len(to_wall), *clock["ticks"])
             name = f"{clock['boot']} {int(clock['is_system'])}"
-            yield (name, clock["began"], first, last, *clock["ticks"], shift, clock["runs"], to_wall, to_ticks)
+            error = clock["error_ns"]
+            yield (name, clock["began"], first, last, *clock["ticks"], shift, error, twice, clock["runs"], to_wall, to_ticks)
 
-    return spark.createDataFrame(readings.join(ends, RUN).repartition("boot").rdd.mapPartitions(of_partition), CLOCKS)
+    return spark.createDataFrame(all_runs.rdd.mapPartitions(of_partition), CLOCKS)
 
 
 def groups(boots):
@@ -120,16 +171,19 @@ def or_fail(column, why):
 
 def positioned(spark, path):
     """Returns the records of a set with the places of their rows."""
-    records = spark.read.parquet(f"{path}/records")
+    records = table(spark, path, "records")
     part = F.regexp_extract("_metadata.file_name", r"-(\d+)\.parquet$", 1).try_cast("int")
     return records.withColumn("part", part).withColumn("row", F.col("_metadata.row_index")).drop("day", "machine")
 
 
 def with_order(spark, path, tracemerge):
-    """Returns the records of a set, not sorted, with the columns of ORDER and `ns`, the nanoseconds since 1970."""
+    """Returns the records of a set, not sorted, with the columns of ORDER, `ns`, the nanoseconds since 1970, and `error_ns`."""
     known = clocks(spark, path, tracemerge).persist()
-    # Four values of each boot come to the driver.
-    boots = [tuple(row) for row in known.select("began", "clock", "first", "last").collect()]
+    # Four values of each boot come to the driver, and the runs that the set has twice.
+    found = known.select("began", "clock", "first", "last", "twice").collect()
+    for run, host, *files in sorted(run for row in found for run in row.twice):
+        raise twice(run, host, files)
+    boots = [tuple(row)[:4] for row in found]
     grouped = spark.createDataFrame(groups(boots), "clock string, boot_number int, group int, reference string")
     # The latest time that a clock shows, if it was set back, is a floor of its lines.
     latest = F.expr("greatest(last, array_max(transform(to_wall, line -> line[5])))")
@@ -146,8 +200,12 @@ def with_order(spark, path, tracemerge):
     tick_lines = spark.createDataFrame(tick_lines, LINES)
     shifts = to_ticks.rdd.map(lambda row: (row.reference, shift(row)))
     shifts = spark.createDataFrame(shifts, "reference string, reference_shift int")
-    runs = known.join(grouped, "clock").join(shifts, "reference", "left")
-    of_run = ["clock", "boot_number", "group", "reference", "shift", "reference_shift"]
+    errors = known.select(F.col("clock").alias("reference"), F.col("error").alias("reference_error"))
+    runs = known.join(grouped, "clock").join(shifts, "reference", "left").join(errors, "reference", "left")
+    # As in the tables of tracemerge: no error of a time of the reference, and the greatest integer if nothing limits it.
+    error_ns = F.coalesce(F.col("error") + F.col("reference_error"), F.lit(LARGEST))
+    runs = runs.withColumn("error_ns", F.when(F.expr("clock <> reference"), error_ns))
+    of_run = ["clock", "boot_number", "group", "reference", "shift", "reference_shift", "error_ns"]
     runs = runs.select(F.explode("runs").alias("name"), *of_run)
     runs = runs.select(*(F.col("name")[n].alias(key) for n, key in enumerate(RUN)), *of_run)
     records = positioned(spark, path).join(F.broadcast(runs), RUN, "left")
@@ -167,6 +225,7 @@ def write(spark, path, out, tracemerge, rows_per_range=4_000_000):
     The number of a range is part of its folder's name: `range=7` has records before those of `range=8`. Records are
     partitioned by their place in the order, not by their machine, so a machine with most of them is in many ranges.
     """
+    refuse_runs_twice(spark, path)
     rows = spark.read.parquet(f"{path}/runs").agg(F.sum("records")).first()[0] or 0
     ranges = max(1, -(-rows // rows_per_range))
     records = with_order(spark, path, tracemerge)

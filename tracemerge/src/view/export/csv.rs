@@ -1,8 +1,8 @@
 //! Comma-separated values (RFC 4180): each record is a row, and the first row has the names of the columns.
 //! Cells with unknown values are empty.
 
-use crate::view::export::events::{Event, EventFormat, Inventory};
-use crate::view::export::fields::{TimeText, foreign_error_ns, put_fields, row_of};
+use crate::view::export::events::{Event, EventContent, EventFormat, Inventory};
+use crate::view::export::fields::{CommonTexts, TimeText, foreign_error_ns, message_of, put_fields};
 use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::json::put_number;
 use crate::view::threads::TimeScale;
@@ -27,6 +27,7 @@ const HEAD: &[u8] = b"ticks,time,ns,pid,process,tid,thread,kind,level,target,mod
 #[derive(Debug, Default)]
 pub(crate) struct CsvFormat {
     times: TimeText,
+    texts: CommonTexts,
     /// A buffer for the fields of a record.
     fields: Vec<u8>,
 }
@@ -69,26 +70,33 @@ impl EventFormat for CsvFormat {
     }
 
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
-        self.fields.clear();
-        let Some(row) = row_of(event, inventory) else { return };
-        put_fields(event, inventory, &mut self.fields);
-        let text = |text: Option<&str>, out: &mut Vec<u8>| put_text(text.unwrap_or("").as_bytes(), out);
+        if let EventContent::Close(_) = event.what {
+            return;
+        }
         put_number(event.ticks.0, out);
         out.push(b',');
         self.times.put(event.time, out);
         out.push(b',');
         put_number(event.time, out);
-        put_optional(row.pid, out);
-        text(Some(row.process), out);
-        out.push(b',');
-        put_number(row.tid, out);
-        for cell in [Some(row.thread), Some(row.kind), row.level, row.target, row.module, row.file] {
-            text(cell, out);
-        }
-        put_optional(row.line, out);
-        for cell in [row.function, row.template, row.message] {
-            text(cell, out);
-        }
+        self.texts.put_thread(event, inventory, out, |row, out| {
+            put_optional(row.pid, out);
+            put_text(row.process.as_bytes(), out);
+            out.push(b',');
+            put_number(row.tid, out);
+            put_text(row.thread.as_bytes(), out);
+        });
+        self.texts.put_place(event, inventory, out, |row, out| {
+            for cell in [Some(row.kind), row.level, row.target, row.module, row.file] {
+                put_text(cell.unwrap_or("").as_bytes(), out);
+            }
+            put_optional(row.line, out);
+            for cell in [row.function, row.template] {
+                put_text(cell.unwrap_or("").as_bytes(), out);
+            }
+        });
+        put_text(message_of(event).unwrap_or("").as_bytes(), out);
+        self.fields.clear();
+        put_fields(event, inventory, &mut self.fields);
         put_text(&self.fields, out);
         out.push(b',');
         if let Some(ns) = foreign_error_ns(event, inventory) {

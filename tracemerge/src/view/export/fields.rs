@@ -41,8 +41,6 @@ pub(crate) struct Row<'a> {
     pub function: Option<&'a str>,
     /// The format string of the message.
     pub template: Option<&'a str>,
-    /// The text: of a message, of a call stack, or of a `#` line after its word.
-    pub message: Option<&'a str>,
 }
 
 /// Returns the columns of an event; `None` if the event has no record.
@@ -51,15 +49,7 @@ pub(crate) fn row_of<'a>(event: &Event<'a>, inventory: &'a Inventory) -> Option<
     let thread = &inventory.threads()[event.thread];
     let process = &inventory.processes()[thread.process];
     let pid = process.run.as_ref().map(|run| run.pid);
-    let message = message_of(event);
-    let row = Row {
-        pid,
-        process: &process.name,
-        tid: thread.tid,
-        thread: thread.label(),
-        message,
-        ..Row::default()
-    };
+    let row = Row { pid, process: &process.name, tid: thread.tid, thread: thread.label(), ..Row::default() };
     Some(match &event.what {
         EventContent::Message { site, lock, .. } => {
             let kind = if *lock == LockContent::Record { "lock" } else { "message" };
@@ -258,6 +248,65 @@ pub(crate) fn keys_of(payload: &str) -> impl Iterator<Item = (&str, Key)> {
         };
         Some((name, value))
     })
+}
+
+/// The texts of columns that many rows have in common, in the form of one format: those that depend on the thread only,
+/// and those that depend on the function or the site only. Each is made once and copied for further rows.
+#[derive(Debug, Default)]
+pub(crate) struct CommonTexts {
+    /// The text of each thread, with the label that it shows: a thread may be renamed.
+    threads: Vec<(String, Vec<u8>)>,
+    /// The texts of the enter records, and those of the leave records, of each function.
+    functions: [Vec<Vec<u8>>; 2],
+    /// The text of the messages of each site.
+    sites: Vec<Vec<u8>>,
+}
+
+impl CommonTexts {
+    /// Appends the text of the event's thread, which `put` makes of the row: of the columns up to its label.
+    pub(crate) fn put_thread(
+        &mut self,
+        event: &Event<'_>,
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+        put: impl Fn(&Row<'_>, &mut Vec<u8>),
+    ) {
+        let label = inventory.threads()[event.thread].label();
+        self.threads.resize_with(self.threads.len().max(event.thread + 1), Default::default);
+        let (shown, text) = &mut self.threads[event.thread];
+        if text.is_empty() || shown != label {
+            label.clone_into(shown);
+            text.clear();
+            row_of(event, inventory).iter().for_each(|row| put(row, text));
+        }
+        out.extend_from_slice(text);
+    }
+
+    /// Appends the text of the event's function or site, which `put` makes of the row: of the columns from the kind to
+    /// the template.
+    pub(crate) fn put_place(
+        &mut self,
+        event: &Event<'_>,
+        inventory: &Inventory,
+        out: &mut Vec<u8>,
+        put: impl Fn(&Row<'_>, &mut Vec<u8>),
+    ) {
+        let (texts, index) = match &event.what {
+            EventContent::Message { site: Some(site), lock, .. } if *lock != LockContent::Record => {
+                (&mut self.sites, *site)
+            }
+            EventContent::Enter(call_info) => (&mut self.functions[0], call_info.called.function as usize),
+            EventContent::Leave(call_info, ended) => {
+                (&mut self.functions[1], function_left(call_info, ended) as usize)
+            }
+            _ => return row_of(event, inventory).iter().for_each(|row| put(row, out)),
+        };
+        texts.resize_with(texts.len().max(index + 1), Vec::new);
+        if texts[index].is_empty() {
+            row_of(event, inventory).iter().for_each(|row| put(row, &mut texts[index]));
+        }
+        out.extend_from_slice(&texts[index]);
+    }
 }
 
 /// A writer of times as text. It reuses the text of the last time if the second is the same.

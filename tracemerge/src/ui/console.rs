@@ -202,7 +202,7 @@ pub fn take_panics() {
             return;
         }
         #[cfg(feature = "tui")]
-        crate::ui::screen::give_back_at_panic();
+        let _no_drawing = crate::ui::screen::give_back_at_panic();
         let mut text = format!("{panic}\n");
         let backtrace = Backtrace::capture();
         if backtrace.status() == BacktraceStatus::Captured {

@@ -8,6 +8,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard, const_reentrant_mutex};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event};
 use ratatui::crossterm::terminal::{
@@ -31,6 +32,10 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 /// Whether a thread of this process has panicked while the terminal was taken.
 static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
 
+/// Held while the screen is drawn, and from the moment a panic gives the terminal back until its message is written. A
+/// thread may panic while it draws.
+static DRAWING: ReentrantMutex<()> = const_reentrant_mutex(());
+
 /// Returns whether this process can take the terminal: it reads keys from one, and writes to one.
 #[must_use]
 pub(crate) fn can_be_taken() -> bool {
@@ -50,10 +55,13 @@ pub(crate) fn give_back() {
     let _ = disable_raw_mode();
 }
 
-/// Restores the terminal before the message of a panic, if this process has taken it.
-pub(crate) fn give_back_at_panic() {
+/// Restores the terminal before the message of a panic, if this process has taken it. Nothing is drawn as long as the
+/// result exists, nor after it.
+pub(crate) fn give_back_at_panic() -> ReentrantMutexGuard<'static, ()> {
+    let drawing = DRAWING.lock();
     HAS_PANICKED.fetch_or(IS_TAKEN.load(Ordering::SeqCst), Ordering::SeqCst);
     give_back();
+    drawing
 }
 
 /// The terminal, which this process has taken as a screen. It is given back when this value is dropped.
@@ -104,10 +112,10 @@ impl Screen {
     /// Checks that no thread has panicked, so that the terminal is still a screen.
     ///
     /// # Errors
-    /// A thread has panicked.
+    /// A thread has panicked, and its message is written.
     pub(crate) fn check(&self) -> io::Result<()> {
-        let has_panicked = HAS_PANICKED.load(Ordering::SeqCst);
-        if has_panicked {
+        let _drawing = DRAWING.lock();
+        if HAS_PANICKED.load(Ordering::SeqCst) {
             Err(io::Error::other("it was given back because of the defect above"))
         } else {
             Ok(())
@@ -132,7 +140,8 @@ impl Screen {
     /// # Errors
     /// The terminal is gone.
     pub(crate) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
-        // A signal may have given the terminal back.
+        let _drawing = DRAWING.lock();
+        // A signal or a panic may have given the terminal back.
         if IS_TAKEN.load(Ordering::SeqCst) {
             self.terminal.draw(draw)?;
         }

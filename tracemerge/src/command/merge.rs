@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trace_format::line::Ticks;
-use trace_format::meta::Meta;
+use trace_format::meta::{Meta, Thread};
 
 use crate::find::app::{App, without_merged_suffix};
 use crate::find::choose::{Choice, Chosen};
@@ -37,9 +37,8 @@ use crate::view::plan::Plan;
 use crate::view::request::{ClosingView, Request, View, is_terminal};
 use crate::view::select::{Amount, Selection};
 use crate::view::sites::SiteSelection;
-use crate::view::thread_labels::{first_thread_labels, thread_labels};
+use crate::view::thread_labels::{RecordedName, thread_labels, thread_labels_in_time};
 use crate::view::thread_states::ThreadStates;
-use crate::view::threads::LaterName;
 use crate::view::unmatched::unmatched_in_words;
 
 /// The applications and runs to merge, and the user's request.
@@ -112,8 +111,8 @@ pub(crate) fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     context.on_terminal = is_terminal(&target);
     let names = &context.names.clone();
     let names_in_lines = job.request.puts_names_into_lines();
-    if (names_in_lines || needs.calls) && view.leaves_out() {
-        learn_names(&mut context, &inputs, needs.first_labels && !has_all_names(&view));
+    if needs.labels_in_time || ((names_in_lines || needs.calls) && view.leaves_out()) {
+        learn_names(&mut context, &inputs, needs.labels_in_time);
     }
     let format = || {
         let format = layout.format(&context);
@@ -213,9 +212,7 @@ fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbo
     let Selection { pattern, invert, sites, .. } = &view.selection;
     let time = TimeColumn::new(view.time, plan.times.steady.0, plan.zone.clone());
     let labels = if needs.labels { thread_labels(inputs) } else { Vec::new() };
-    let first_labels = if needs.first_labels { first_thread_labels(inputs, &labels) } else { Vec::new() };
     Context {
-        first_labels,
         labels,
         last: plan.times.steady.1,
         untils: plan.untils(inputs),
@@ -239,38 +236,37 @@ fn process_ends(inputs: &Inputs) -> Vec<u64> {
     inputs.origins.iter().map(|origin| ends.get(&process(origin)).copied().unwrap_or(u64::MAX)).collect()
 }
 
-/// Returns whether a view takes all records of its threads. If not, it may leave out the lines that rename a thread.
-fn has_all_names(view: &View) -> bool {
-    !view.has_period() && view.selection.is_all()
-}
-
-/// Adds to `context` the facts in lines of all inputs that a view needs although it may leave these lines out: modules
-/// and, if `also_later_labels`, the later labels of threads.
-pub(crate) fn learn_names(context: &mut Context, inputs: &Inputs, also_later_labels: bool) {
-    let later_names = learn_from_all(inputs, &context.names);
-    if also_later_labels {
-        context.later_labels = Some(Arc::new(context.threads().labels_by(&inputs.origins, later_names)));
+/// Adds to `context` the facts in lines of all inputs that a view needs although it may leave these lines out, or needs
+/// before it meets them: modules and, if `also_labels`, the labels of threads in time.
+pub(crate) fn learn_names(context: &mut Context, inputs: &Inputs, also_labels: bool) {
+    let recorded = learn_from_all(inputs, &context.names);
+    if also_labels {
+        let in_time = thread_labels_in_time(inputs, &context.labels, recorded);
+        context.labels_in_time = Some(Arc::new(in_time));
     }
 }
 
-/// Reads the lines of all inputs about modules and new names of threads, because a view needs them although it may
-/// leave them out: adds the modules to `names`, and returns the later names of threads.
-fn learn_from_all(inputs: &Inputs, names: &SharedNames) -> Vec<LaterName> {
+/// Reads the lines of all inputs about modules and names of threads: adds the modules to `names`, and returns the names
+/// of threads.
+fn learn_from_all(inputs: &Inputs, names: &SharedNames) -> Vec<RecordedName> {
     let mut names = lock(names);
-    let mut later_names = Vec::new();
+    let mut recorded = Vec::new();
     let boots = inputs.boots.iter().enumerate().flat_map(|(boot, sources)| sources.iter().map(move |_| boot));
     for (number, (boot, (origin, source))) in boots.zip(inputs.files()).enumerate() {
         let process = names.process(origin);
         source.each_meta(&mut |payload| {
             names.take_meta(process, payload);
-            if payload.starts_with(b"name ") {
-                if let Some(Meta::Name { ticks, name }) = Meta::parse(payload) {
-                    later_names.push(LaterName { boot, ticks, origin: number, name });
-                }
+            if payload.starts_with(b"name ") || payload.starts_with(b"thread ") {
+                let (ticks, name) = match Meta::parse(payload) {
+                    Some(Meta::Name { ticks, name }) => (Some(ticks), name),
+                    Some(Meta::Thread(Thread { name, .. })) => (None, name),
+                    _ => return,
+                };
+                recorded.push(RecordedName { boot, ticks, origin: number, name });
             }
         });
     }
-    later_names
+    recorded
 }
 
 /// Reports the number of traces that do not record the call sites of their messages.
@@ -382,8 +378,8 @@ pub(crate) fn write_chosen(
     let mut context = context_of(needs, &view, &inputs, &plan, symbols_of(&request.symbols, chosen));
     context.apps = given(apps);
     context.depth = request.depth;
-    if needs.calls && view.leaves_out() {
-        learn_names(&mut context, &inputs, needs.first_labels && !has_all_names(&view));
+    if needs.labels_in_time || (needs.calls && view.leaves_out()) {
+        learn_names(&mut context, &inputs, needs.labels_in_time);
     }
     // What is not in order is known before.
     plan.check_all_bytes(&mut inputs)?;

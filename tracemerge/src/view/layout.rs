@@ -27,9 +27,9 @@ use crate::view::export::summary::SummaryLayout;
 use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::export::tree::TreeLayout;
 use crate::view::function_names::{FunctionNames, SharedNames};
-use crate::view::thread_labels::Label;
+use crate::view::thread_labels::{Label, LabelsInTime};
 use crate::view::thread_states::ThreadStates;
-use crate::view::threads::{LaterLabels, Threads};
+use crate::view::threads::Threads;
 
 /// The views that are subcommands, in the order in which help lists them.
 pub(crate) static VIEWS: [NamedView; 8] = [
@@ -107,9 +107,8 @@ pub(crate) struct Needs {
     pub calls: bool,
     /// Whether the layout needs the labels of threads.
     pub labels: bool,
-    /// Whether the layout needs the first labels of renamed threads. It then takes a thread's new label at the record
-    /// that renames the thread.
-    pub first_labels: bool,
+    /// Whether the layout shows records with the labels that their threads had then.
+    pub labels_in_time: bool,
     /// Whether the layout needs the times at which threads were off the processor. It gets these apart from the
     /// records.
     pub states: bool,
@@ -139,10 +138,9 @@ pub(crate) struct Context {
     pub last: u64,
     /// The labels of the threads by the index of the origin; empty if they are not needed, or become known later.
     pub labels: Vec<Label>,
-    /// The first labels of renamed threads, by the index of the origin; empty if they are not needed.
-    pub first_labels: Vec<Option<Label>>,
-    /// The later labels of the threads by the index of the origin, if records that rename threads may be left out.
-    pub later_labels: Option<Arc<Vec<LaterLabels>>>,
+    /// The labels of the threads in time, by the index of the origin; `None` if they are not needed, or become known
+    /// later.
+    pub labels_in_time: Option<Arc<Vec<LabelsInTime>>>,
     /// The end of the wanted period of each origin; empty if no origin has a limit.
     pub untils: Vec<Option<Ticks>>,
     /// The steady time of the last line of the process of each origin; empty if it is not needed.
@@ -168,8 +166,7 @@ impl Context {
     #[must_use]
     pub(crate) fn threads(&self) -> Threads {
         let mut threads = Threads::new(self.names.clone(), self.labels.clone())
-            .named_at_first(self.first_labels.clone())
-            .named_later(self.later_labels.clone())
+            .named_in_time(self.labels_in_time.clone())
             .until(self.untils.clone())
             .ending_at(self.ends.clone());
         threads = threads.with_states(self.states.clone());
@@ -186,8 +183,7 @@ impl Context {
             apps: Vec::new(),
             last: 0,
             labels: Vec::new(),
-            first_labels: Vec::new(),
-            later_labels: None,
+            labels_in_time: None,
             untils: Vec::new(),
             ends: Vec::new(),
             states: Arc::default(),

@@ -1,12 +1,13 @@
 //! The labels of threads for people: names, if these are unique. A label means one thread, in every view, in
 //! `tracemerge info`, and as an argument of `--thread`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::iter::repeat;
+use std::sync::Arc;
 
+use trace_format::line::Ticks;
 use trace_format::meta::Run;
 
-use crate::find::header::names_at_ends;
 use crate::input::inputs::{Inputs, Origin};
 
 /// The number of bytes of a thread's name that the operating system keeps. A thread that was given no name
@@ -106,43 +107,93 @@ fn traces_of(inputs: &Inputs) -> impl Iterator<Item = TraceOfThread<'_>> {
     traces.map(|(first, origin)| TraceOfThread::of(first, origin))
 }
 
-/// Returns the label of each origin's thread by the first name that the thread was given, if that is not the name of
-/// its label in `labels`. For views of all records in order, which rename threads when they meet the later names.
-#[must_use]
-pub(crate) fn first_thread_labels(inputs: &Inputs, labels: &[Label]) -> Vec<Option<Label>> {
-    let names = inputs.boots.iter().flatten().map(|source| names_at_ends(&source.outline()));
-    let names: Vec<Vec<Vec<u8>>> = names.collect();
-    first_labels(&traces_of(inputs).collect::<Vec<_>>(), labels, &names)
+/// A name of a thread that a trace records.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedName {
+    /// The index of the boot. Only ticks of one boot can be compared.
+    pub boot: usize,
+    /// The ticks from which on the thread has the name; `None` for the name in the `# thread` line of a file.
+    pub ticks: Option<Ticks>,
+    /// The index of the thread's origin.
+    pub origin: usize,
+    /// The name.
+    pub name: Vec<u8>,
 }
 
-/// Returns the first labels of the threads of `traces`; see [`first_thread_labels`]. `names` has all known names of
-/// each trace, in their order. If another thread has or had the same label, the thread's id follows it.
-fn first_labels(
+/// The labels that a thread gets by its later names, each with the ticks from which on the thread has it.
+pub(crate) type LaterLabels = Arc<Vec<(Ticks, Arc<Label>)>>;
+
+/// The labels of a thread one after another, for views of records: a record has the name that its thread had then.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LabelsInTime {
+    /// The label by the first name that the thread was given; `None` if that is the label of other views.
+    pub first: Option<Arc<Label>>,
+    /// The labels by later names.
+    pub later: LaterLabels,
+}
+
+/// Returns the labels that the thread of each origin has one after another, by all `names` that the inputs record.
+/// `labels` are the labels of other views.
+#[must_use]
+pub(crate) fn thread_labels_in_time(
+    inputs: &Inputs,
+    labels: &[Label],
+    names: Vec<RecordedName>,
+) -> Vec<LabelsInTime> {
+    labels_in_time(&traces_of(inputs).collect::<Vec<_>>(), labels, names)
+}
+
+/// Returns the labels of the threads of `traces`; see [`thread_labels_in_time`]. By its last name, a thread has the
+/// label of other views. If several threads have or had another name, each has its id behind it, always.
+fn labels_in_time(
     traces: &[TraceOfThread<'_>],
     labels: &[Label],
-    names: &[Vec<Vec<u8>>],
-) -> Vec<Option<Label>> {
-    let mut in_order: Vec<_> = traces.iter().zip(labels).zip(names).collect();
-    // The first and the last name of each thread.
-    in_order.sort_by_key(|((trace, _), _)| trace.first);
-    let mut firsts: HashMap<ThreadKey<'_>, (String, String)> = HashMap::new();
-    let mut owners: HashMap<String, BTreeSet<u64>> = HashMap::new();
-    for ((trace, label), names) in in_order {
-        owners.entry(label.text.clone()).or_default().insert(trace.tid);
-        let Some(run) = trace.run.filter(|_| !trace.is_log) else { continue };
-        for own in names.iter().filter_map(|name| label_of_name(name, trace.tid, run)) {
-            let text = format!("{}{own}", label.process_prefix());
-            firsts.entry(key(trace)).or_insert_with(|| (text.clone(), String::new())).1 = text.clone();
-            owners.entry(text).or_default().insert(trace.tid);
+    mut names: Vec<RecordedName>,
+) -> Vec<LabelsInTime> {
+    let own = |trace: &TraceOfThread<'_>, name: &[u8]| {
+        label_of_name(name, trace.tid, trace.run.filter(|_| !trace.is_log)?)
+    };
+    let mut in_order: Vec<_> = traces.iter().collect();
+    in_order.sort_by_key(|trace| trace.first);
+    let named = in_order.iter().filter(|trace| !trace.name.is_empty());
+    let last: HashMap<_, _> = named.map(|trace| (key(trace), own(trace, trace.name))).collect();
+    // The own names of each thread, in order. The name in a `# thread` line counts if it is the first one.
+    let mut of_threads: HashMap<ThreadKey<'_>, Vec<(Ticks, String)>> = HashMap::new();
+    names.sort_by_key(|name| (name.boot, name.ticks, traces.get(name.origin).map(|trace| trace.first)));
+    for RecordedName { ticks, origin, name, .. } in names {
+        let Some(trace) = traces.get(origin) else { continue };
+        let Some(own) = own(trace, &name) else { continue };
+        let of_thread = of_threads.entry(key(trace)).or_default();
+        if ticks.is_some() || of_thread.is_empty() {
+            of_thread.push((ticks.unwrap_or(Ticks(0)), own));
         }
     }
-    let first = |(trace, label): (&TraceOfThread<'_>, &Label)| {
-        let (text, _) = firsts.get(&key(trace)).filter(|(first, last)| first != last)?;
-        let is_shared = owners.get(text).is_some_and(|threads| threads.len() > 1);
-        let text = if is_shared { format!("{text} {}", trace.tid) } else { text.clone() };
-        Some(Label { text, process: label.process })
+    // The threads that have or had each label, or would have it with their ids.
+    let mut owners: HashMap<String, HashSet<ThreadKey<'_>>> = HashMap::new();
+    for (trace, label) in traces.iter().zip(labels) {
+        let names = of_threads.get(&key(trace)).into_iter().flatten();
+        let texts = names.flat_map(|(_, own)| [own.clone(), format!("{own} {}", trace.tid)]);
+        let texts = texts.map(|own| label.with_own(&own).text).chain([label.text.clone()]);
+        texts.for_each(|text| _ = owners.entry(text).or_default().insert(key(trace)));
+    }
+    let of_trace = |(trace, label): (&TraceOfThread<'_>, &Label)| {
+        let last = last.get(&key(trace)).and_then(Option::as_ref);
+        let in_time = |own: &String| {
+            let plain = label.with_own(own);
+            let seems_an_id = plain.text.parse::<u64>().is_ok_and(|id| id != trace.tid);
+            let is_shared = seems_an_id || owners.get(&plain.text).is_some_and(|threads| threads.len() > 1);
+            Arc::new(match last {
+                Some(last) if last == own => label.clone(),
+                _ if is_shared => label.with_own(&format!("{own} {}", trace.tid)),
+                _ => plain,
+            })
+        };
+        let names = of_threads.get(&key(trace)).map_or(&[][..], |names| names);
+        let first = names.first().map(|(_, own)| in_time(own)).filter(|first| **first != *label);
+        let later = names.iter().skip(1).map(|(ticks, own)| (*ticks, in_time(own)));
+        LabelsInTime { first, later: Arc::new(later.collect()) }
     };
-    traces.iter().zip(labels).map(first).collect()
+    traces.iter().zip(labels).map(of_trace).collect()
 }
 
 /// The key of a run: the process id, the id of the run and its boot; `None` if the run is not known.
@@ -284,9 +335,6 @@ fn shortened(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use trace_format::line::Ticks;
     use trace_format::meta::ClockKind;
     use trace_format::wall::Wall;
 
@@ -381,27 +429,62 @@ mod tests {
         assert_eq!([of(7, "old"), of(7, "new"), of(8, "old"), of(7, "old")], ["old", "new", "old 8", "old"]);
     }
 
-    #[test]
-    fn the_first_label_of_a_renamed_thread_is_unique_among_all_names() {
-        let inherited = "a_program_with_";
-        let made = [
-            (1, origin(5, 7, "old"), vec!["old"]),
-            (3, origin(5, 7, "new"), vec!["new"]),
-            (2, origin(5, 8, "late"), vec![inherited, "late"]),
-            (4, origin(5, 9, "worker"), vec!["encode", "worker"]),
-            (5, origin(5, 10, "decode"), vec!["worker", "decode"]),
-            (6, origin(5, 11, "worker"), vec!["worker"]),
-        ];
+    /// A trace by the ticks of its first line, with its names: the one in its `# thread` line, and the later ones.
+    type Named<'a> = (u64, Origin, &'a [&'a str]);
+
+    /// Returns the labels of each trace in time, the first one as the empty text if it is that of other views.
+    fn in_time(made: &[Named<'_>]) -> Vec<Vec<String>> {
         let traces: Vec<TraceOfThread<'_>> =
             made.iter().map(|(first, origin, _)| TraceOfThread::of(*first, origin)).collect();
-        let names: Vec<Vec<Vec<u8>>> = made
-            .iter()
-            .map(|(_, _, names)| names.iter().map(|name| name.as_bytes().to_vec()).collect())
-            .collect();
-        let firsts = first_labels(&traces, &labels(&traces), &names);
-        let firsts: Vec<Option<&str>> = firsts.iter().map(|label| label.as_ref().map(Label::full)).collect();
+        let names = made.iter().enumerate().flat_map(|(origin, (.., names))| {
+            names.iter().zip(0..).map(move |(name, n)| RecordedName {
+                boot: 0,
+                ticks: (n > 0).then_some(Ticks(10 * n)),
+                origin,
+                name: name.as_bytes().to_vec(),
+            })
+        });
+        let in_time = labels_in_time(&traces, &labels(&traces), names.collect());
+        let texts = in_time.iter().map(|LabelsInTime { first, later }| {
+            let later = later.iter().map(|(_, label)| label.full().to_owned());
+            first.iter().map(|first| first.full().to_owned()).chain(later).collect()
+        });
+        texts.collect()
+    }
+
+    #[test]
+    fn the_labels_of_a_renamed_thread_are_unique_among_all_names() {
+        let inherited = "a_program_with_";
+        let made: [Named<'_>; 6] = [
+            (1, origin(5, 7, "old"), &["old"]),
+            (3, origin(5, 7, "new"), &["new"]),
+            (2, origin(5, 8, "late"), &[inherited, "late"]),
+            (4, origin(5, 9, "worker"), &["encode", "worker"]),
+            (5, origin(5, 10, "decode"), &["worker", "decode"]),
+            (6, origin(5, 11, "worker"), &["worker"]),
+        ];
         // `late` has been its only own name, and `worker 11` is the label anyway.
-        assert_eq!(firsts, [Some("old"), Some("old"), None, Some("encode"), Some("worker 10"), None]);
+        let expected: [&[&str]; 6] =
+            [&["old"], &["old"], &[], &["encode", "worker 9"], &["worker 10", "decode"], &[]];
+        assert_eq!(in_time(&made), expected);
+    }
+
+    #[test]
+    fn an_earlier_name_of_several_threads_always_has_an_id() {
+        let made: [Named<'_>; 4] = [
+            (1, origin(5, 6, "back"), &["outer", "inner", "back"]),
+            (2, origin(5, 7, "back"), &["inner", "outer", "inner", "back"]),
+            // These seem to be an id, and the other thread's name with its id.
+            (3, origin(5, 8, "x"), &["7", "inner 7", "x"]),
+            (4, origin(5, 9, "y"), &["9", "y"]),
+        ];
+        let expected: [&[&str]; 4] = [
+            &["outer 6", "inner 6", "back 6"],
+            &["inner 7", "outer 7", "inner 7", "back 7"],
+            &["7 8", "inner 7 8", "x"],
+            &["9", "y"],
+        ];
+        assert_eq!(in_time(&made), expected);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::time::clocks::{ClockReader, TickClock};
 use crate::ui::messages::Grouped;
 use crate::ui::units::duration;
 use crate::view::function_names::{SharedNames, lock};
-use crate::view::thread_labels::{Label, label_of_name};
+use crate::view::thread_labels::{Label, LabelsInTime, LaterLabels, label_of_name};
 use crate::view::thread_states::ThreadStates;
 use crate::view::work_time::{LongestWait, WaitSum, WorkTime};
 
@@ -90,22 +90,6 @@ pub(crate) struct Thread {
     later_labels: Option<(LaterLabels, usize)>,
 }
 
-/// The labels that a thread gets by its later names, each with the ticks from which on the thread has it.
-pub(crate) type LaterLabels = Arc<Vec<(Ticks, Arc<Label>)>>;
-
-/// A later name of a thread.
-#[derive(Clone, Debug)]
-pub(crate) struct LaterName {
-    /// The index of the boot. Only ticks of one boot can be compared.
-    pub boot: usize,
-    /// The ticks from which on the thread has the name.
-    pub ticks: Ticks,
-    /// The index of the thread's origin.
-    pub origin: usize,
-    /// The name that the thread gets.
-    pub name: Vec<u8>,
-}
-
 /// The clock of the times that a view shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TimeScale {
@@ -145,10 +129,8 @@ pub(crate) struct Threads {
     names: SharedNames,
     /// The labels of the threads of all origins, as far as they are known.
     labels: Arc<Vec<Label>>,
-    /// The first labels of threads that were renamed, by the index of the origin.
-    first_labels: Arc<Vec<Option<Label>>>,
-    /// The later labels of the threads by the index of the origin, if records that rename threads may be left out.
-    later_labels: Option<Arc<Vec<LaterLabels>>>,
+    /// The labels of the threads in time, by the index of the origin, if they are known from the beginning.
+    in_time: Option<Arc<Vec<LabelsInTime>>>,
     /// The end of the period that is shown of each origin, if the user has chosen one.
     untils: Arc<Vec<Option<Ticks>>>,
     /// The steady time of the last line of the process of each origin; empty if that is not known beforehand.
@@ -178,8 +160,7 @@ impl Threads {
         Threads {
             names,
             labels: Arc::new(labels),
-            first_labels: Arc::default(),
-            later_labels: None,
+            in_time: None,
             untils: Arc::default(),
             ends: Arc::default(),
             states: Arc::default(),
@@ -199,13 +180,11 @@ impl Threads {
     #[must_use]
     pub(crate) fn anew(&self) -> Threads {
         let (labels, untils, states) = (self.labels.clone(), self.untils.clone(), self.states.clone());
-        let (first, scale, first_labels) = (self.first, self.scale, self.first_labels.clone());
-        let (later_labels, ends) = (self.later_labels.clone(), self.ends.clone());
+        let (first, scale, in_time, ends) = (self.first, self.scale, self.in_time.clone(), self.ends.clone());
         Threads {
             ends,
             labels,
-            first_labels,
-            later_labels,
+            in_time,
             untils,
             states,
             first,
@@ -225,34 +204,11 @@ impl Threads {
         self.first = first;
     }
 
-    /// Sets the labels that renamed threads have at first, by the index of the origin.
-    #[must_use]
-    pub(crate) fn named_at_first(self, first_labels: Vec<Option<Label>>) -> Threads {
-        Threads { first_labels: Arc::new(first_labels), ..self }
-    }
-
-    /// Sets the later labels of the threads by the index of the origin, if they are known from the beginning. Then
+    /// Sets the labels of the threads in time, by the index of the origin, if they are known from the beginning. Then
     /// records do not rename threads.
     #[must_use]
-    pub(crate) fn named_later(self, later_labels: Option<Arc<Vec<LaterLabels>>>) -> Threads {
-        Threads { later_labels, ..self }
-    }
-
-    /// Returns the labels that the threads of all origins get by their later names.
-    #[must_use]
-    pub(crate) fn labels_by(mut self, origins: &[Origin], mut names: Vec<LaterName>) -> Vec<LaterLabels> {
-        let threads: Vec<usize> =
-            origins.iter().enumerate().map(|(number, origin)| self.ids(number, origin).thread).collect();
-        let mut labels = vec![Vec::new(); self.threads.len()];
-        // In the order in which a view of all records meets the names: labels depend on it.
-        names.sort_by_key(|name| (name.boot, name.ticks));
-        for LaterName { ticks, origin, name, .. } in names {
-            let Some(thread) = threads.get(origin) else { continue };
-            self.rename(*thread, &name);
-            labels[*thread].push((ticks, self.threads[*thread].label.clone()));
-        }
-        let labels: Vec<LaterLabels> = labels.into_iter().map(Arc::new).collect();
-        threads.into_iter().map(|thread| labels[thread].clone()).collect()
+    pub(crate) fn named_in_time(self, in_time: Option<Arc<Vec<LabelsInTime>>>) -> Threads {
+        Threads { in_time, ..self }
     }
 
     /// Gives a thread the label that it has at `ticks`, if its later labels are known. Returns whether the thread had
@@ -351,18 +307,16 @@ impl Threads {
         let thread = *self.by_id.entry((process, origin.tid, log)).or_insert_with(|| {
             let label = self.labels.get(number).cloned();
             let known_label = Arc::new(label.unwrap_or_else(|| Label::from(origin.tid.to_string())));
-            let first = self.first_labels.get(number).cloned().flatten();
-            let label = first.map_or_else(|| known_label.clone(), Arc::new);
+            let in_time = self.in_time.as_ref().map(|all| all.get(number).cloned().unwrap_or_default());
+            let first = in_time.as_ref().and_then(|in_time| in_time.first.clone());
+            let label = first.unwrap_or_else(|| known_label.clone());
             let reader = self.scale.reader(&clock);
             let off = origin.run.as_ref().and_then(|run| self.states.of(run, origin.tid));
             let work = WorkTime::with_states(off);
             let run = origin.run.as_ref().filter(|_| !origin.is_log);
             let known_name = run.and_then(|run| label_of_name(&origin.name, origin.tid, run));
             let tid = origin.tid;
-            let later_labels = self
-                .later_labels
-                .as_ref()
-                .map(|of_origins| (of_origins.get(number).cloned().unwrap_or_default(), 0));
+            let later_labels = in_time.map(|in_time| (in_time.later, 0));
             self.threads.push(Thread {
                 process,
                 tid,
@@ -419,7 +373,7 @@ impl Threads {
                 self.see(ids.process, wait.end);
                 self.take_wait(ids.thread, wait);
             }
-            Meta::Name { name, .. } if self.later_labels.is_none() => self.rename(ids.thread, name),
+            Meta::Name { name, .. } if self.in_time.is_none() => self.rename(ids.thread, name),
             Meta::Stall { ns } => {
                 self.waits.add(&WaitSum { without_place: *ns, ..WaitSum::default() });
             }

@@ -270,10 +270,11 @@ fn a_name_in_the_middle_of_a_long_file_selects_its_thread() {
     assert_eq!(["main", "first", "other"].map(named), [2000, 1000, 1000]);
 }
 
-/// Two threads that swap their names at ticks 3000, and get other ones at ticks 5000, with a message of each between.
-fn renamed_threads() -> Place {
+/// Two threads that have these names, the second from ticks 3000 on, and the third from ticks 5000 on, with a message of
+/// each between.
+fn renamed_threads(names: [[&str; 3]; 2]) -> Place {
     let place = Place::new();
-    for (tid, names) in [(51_u64, ["reader", "writer", "late"]), (52, ["writer", "reader", "later"])] {
+    for (tid, names) in [51_u64, 52].into_iter().zip(names) {
         let mut text = meta(1000, tid, &Meta::Run(run(50, 1000)));
         let ring = RingPlace::Shared;
         let first = Thread { name: names[0].into(), ring, why: Vec::new(), file: None };
@@ -283,7 +284,7 @@ fn renamed_threads() -> Place {
             if number > 0 {
                 text.extend(meta(ticks.0, tid, &Meta::Name { ticks, name: name.into() }));
             }
-            text.extend(format!("{:016x}-{tid:08} : message {number}\n", ticks.0 + tid).bytes());
+            text.extend(format!("{:016x}-{tid:08} : message {number} of <{tid}>\n", ticks.0 + tid).bytes());
         }
         place.write(format!("app.trace.{tid}"), text);
     }
@@ -292,7 +293,8 @@ fn renamed_threads() -> Place {
 
 #[test]
 fn a_selected_record_has_the_name_that_its_thread_had_at_that_time() {
-    let place = renamed_threads();
+    // They swap their names.
+    let place = renamed_threads([["reader", "writer", "late"], ["writer", "reader", "later"]]);
     for view in ["show", "tree"] {
         let lines = |args: &[&str]| -> Vec<String> {
             let ran = ran(place.command().arg(view).args(args).arg("./app"));
@@ -316,5 +318,25 @@ fn a_selected_record_has_the_name_that_its_thread_had_at_that_time() {
             let selected = lines(&[options, &["--time", "ticks"]].concat());
             assert_eq!(words(&selected), words(&all)[kept], "{view} {options:?}");
         }
+    }
+}
+
+#[test]
+fn a_name_that_two_threads_had_has_an_id_behind_it_in_each_record() {
+    let place = renamed_threads([["outer", "inner", "back 2"], ["inner", "outer", "back 2"]]);
+    for view in ["show", "tree"] {
+        let text = String::from_utf8(ran(place.command().args([view, "./app"])).out).unwrap();
+        let records: Vec<_> = text.lines().filter(|line| line.contains(" of <")).collect();
+        assert_eq!(records.len(), 6, "{text}");
+        let mut labels = BTreeSet::new();
+        for line in records {
+            let (label, tid) = (column(line, 18), *of_messages(line).first().unwrap());
+            assert!(label.ends_with(&format!(" {tid}")), "{text}");
+            let selected = ran(place.command().args(["--thread", &label, "-o", "-", "./app"])).out;
+            let selected = of_messages(&String::from_utf8(selected).unwrap());
+            assert_eq!(selected, BTreeSet::from([tid]), "{label}");
+            labels.insert(label);
+        }
+        assert_eq!(labels.len(), 6, "{labels:?}");
     }
 }

@@ -30,7 +30,7 @@ use crate::view::export::time_column::{TimeColumn, TimeMode};
 use crate::view::layout::{Context, Needs};
 use crate::view::plan::Plan;
 use crate::view::request::{Request, View};
-use crate::view::thread_labels::{first_thread_labels, thread_labels};
+use crate::view::thread_labels::thread_labels;
 
 /// The number of bytes of traces that are merged at once: several screens, within a blink.
 const PART: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
@@ -177,7 +177,6 @@ impl Traces {
         context.last = times.steady.1;
         context.palette = Some(Palette::colours());
         if !has_rough_times {
-            context.first_labels = first_thread_labels(&inputs, &context.labels);
             learn_names(&mut context, &inputs, true);
         }
         let view = request.view.clone();

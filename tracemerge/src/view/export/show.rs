@@ -128,7 +128,7 @@ impl Layout for ShowLayout {
         Needs {
             sites: self.columns.iter().any(|column| column.is_of_site()),
             labels: true,
-            first_labels: true,
+            labels_in_time: true,
             calls: true,
             ..Needs::default()
         }

@@ -147,7 +147,14 @@ impl Layout for TreeLayout {
     }
 
     fn needs(&self) -> Needs {
-        Needs { times: true, calls: true, labels: true, first_labels: true, states: true, ..Needs::default() }
+        Needs {
+            times: true,
+            calls: true,
+            labels: true,
+            labels_in_time: true,
+            states: true,
+            ..Needs::default()
+        }
     }
 
     fn default_time(&self) -> TimeMode {

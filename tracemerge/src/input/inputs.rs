@@ -12,9 +12,9 @@ use crate::find::header::{Trace, thread_name};
 use crate::find::liveness::liveness_check;
 use crate::input::align::{Scale, align};
 use crate::input::foreign;
-use crate::input::source::Source;
+use crate::input::source::{Source, clocks_of};
 use crate::input::sync::SyncPatterns;
-use crate::time::clocks::TickClock;
+use crate::time::clocks::{Clocks, TickClock};
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 
@@ -193,6 +193,14 @@ impl Inputs {
     /// Returns the sources of all boots, in order, each with its origin.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&Origin, &Source)> + Clone {
         self.origins.iter().zip(self.boots.iter().flatten())
+    }
+
+    /// Reads the clocks of the sources. The lines of a source with a reference have the ticks of the reference's machine,
+    /// so its clock lines are no readings of its own clock.
+    #[must_use]
+    pub(crate) fn own_clocks(&self) -> Clocks {
+        let own = self.files().zip(&self.references).filter(|(_, reference)| reference.is_none());
+        clocks_of(own.filter_map(|((origin, source), _)| Some((origin.run.as_ref()?, source))))
     }
 
     /// Leaves out the bytes that files have lost by truncation, and stores in `ends` the new length of each such file.

@@ -11,11 +11,13 @@ use crate::ui::messages::count;
 use crate::ui::units::duration;
 use crate::view::thread_labels::thread_labels;
 
+/// The nanoseconds below which waits are not reported.
+const LEAST_NS: u64 = 10_000_000;
+
 /// Returns whether waits of `waited` nanoseconds are reported, if the threads that waited have lasted for `time`
 /// nanoseconds: if the waits took over one percent of that, and longer than those at the start of a short program.
 fn is_long(waited: u64, time: u64) -> bool {
     const LEAST_PERCENT: u128 = 1;
-    const LEAST_NS: u64 = 10_000_000;
     waited >= LEAST_NS && u128::from(waited) * 100 > u128::from(time) * LEAST_PERCENT
 }
 
@@ -30,15 +32,21 @@ struct OfThread {
 }
 
 /// Returns the sentence about the waits of threads for the tracer. Returns `None` if the threads that have waited did
-/// so for at most one percent of their time, or for less than ten milliseconds. The inputs must have their clocks.
+/// so for at most one percent of their time, or for less than ten milliseconds.
 pub(crate) fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
+    let waits = inputs.origins.iter().filter_map(|origin| Some(origin.waited?.waited.ns));
+    if waits.fold(0, u64::saturating_add) < LEAST_NS {
+        return None;
+    }
+    let clocks = inputs.own_clocks();
     let mut threads: BTreeMap<_, OfThread> = BTreeMap::new();
     for (file, (origin, reference)) in inputs.origins.iter().zip(&inputs.references).enumerate() {
         // The clock of a converted trace is that of another machine, and these ticks are not.
         let found = origin.waited.filter(|_| origin.is_shown && reference.is_none());
         let Some(found) = found else { continue };
         let run = origin.run.as_ref().map(|run| (run.pid, run.id));
-        let steady = |ticks| origin.clock.steady(Ticks(ticks));
+        let clock = origin.run.as_ref().and_then(|run| clocks.of(run)).unwrap_or(&origin.clock);
+        let steady = |ticks| clock.steady(Ticks(ticks));
         let thread = threads.entry((run, origin.tid)).or_default();
         thread.file = file;
         thread.waited = thread.waited.saturating_add(found.waited.ns);

@@ -14,7 +14,7 @@ use crate::find::header::{names_at_ends, names_in};
 use crate::input::findings::Findings;
 use crate::input::inputs::{Inputs, Origin};
 use crate::input::slice::TickPeriod;
-use crate::input::source::{SortedRange, Source, clocks_of};
+use crate::input::source::{SortedRange, Source};
 use crate::time::anchor::anchors_in;
 use crate::time::clocks::{Clocks, TickClock};
 use crate::time::point_of_time::{Period, When};
@@ -226,11 +226,7 @@ impl<'v> Plan<'v> {
         shows_times: bool,
         messages: &mut Messages,
     ) -> Result<(), Error> {
-        // The lines of a source with a reference have the ticks of the reference's machine, so its clock lines are no
-        // readings of its own clock.
-        let own = inputs.files().zip(&inputs.references).filter(|(_, reference)| reference.is_none());
-        let mut clocks =
-            clocks_of(own.filter_map(|((origin, source), _)| Some((origin.run.as_ref()?, source))));
+        let mut clocks = inputs.own_clocks();
         self.set_clocks(inputs, &clocks);
         self.plan_ranges(inputs)?;
         // The merge reads the planned bytes anyway, so reading all clock lines in them costs little more.

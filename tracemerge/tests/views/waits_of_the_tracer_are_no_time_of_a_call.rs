@@ -193,6 +193,22 @@ fn a_merge_says_how_long_threads_have_waited_if_it_was_over_one_percent_of_their
 }
 
 #[test]
+fn a_merge_without_times_takes_the_length_of_a_tick_from_the_clocks_too() {
+    let place = waits_with_sums(["waited=15000000 for_ring=5000000", "waited=1600000 for_ring=1600000"]);
+    // A tick is two nanoseconds, so the threads last 120 ms.
+    let wall = |ms: u64| format!("wall={}", Wall(run(5, 0).wall.0 + ms * MS));
+    for name in ["app.trace.5", "app.trace.9"] {
+        let text = place.text(name);
+        assert!(text.contains(&wall(60)), "{text}");
+        place.write(name, text.replace(&wall(60), &wall(120)));
+    }
+    for args in [&[][..], &["show"], &["--time", "wall", "-o", "-"]] {
+        let ran = ran(place.command().args(args).arg("./app"));
+        assert!(ran.err.contains(" for the tracer, 6 % of their time "), "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
 fn a_wait_without_a_place_stays_in_the_durations() {
     let place = traces(&[
         (10, 5, Ok("> app::work at src/main.rs:7")),

@@ -63,7 +63,7 @@ pub(crate) struct Audit {
     pub stall_ns: u64,
     /// The readings of the ticks and the wall clock in the trace's `# run` and `# clock` lines, in their order.
     pub anchors: Vec<Anchor>,
-    /// The ticks of the first message and of the last.
+    /// The ticks of the first message and of the last, of any kind.
     pub range: Option<(u64, u64)>,
     /// The ticks of the previous line.
     ticks: u64,
@@ -183,10 +183,10 @@ impl Audit {
         self.in_message = continues || line.kind == Kind::Message;
         self.tally.line(line);
         self.records = self.tally.messages();
+        if matches!(line.kind, Kind::Message | Kind::Enter | Kind::Leave | Kind::Stack | Kind::Lock) {
+            self.range = Some((self.range.map_or(self.ticks, |(first, _)| first), self.ticks));
+        }
         match line.kind {
-            Kind::Message => {
-                self.range = Some((self.range.map_or(self.ticks, |(first, _)| first), self.ticks));
-            }
             Kind::Meta => self.metadata(place, line.payload),
             Kind::Other(kind) => self.other_kinds.see(kind),
             Kind::State => match ThreadState::parse(line.payload) {

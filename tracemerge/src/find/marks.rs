@@ -5,6 +5,7 @@ use trace_format::line::{Kind, Line};
 use trace_format::meta::{End, Meta, RingPlace, Thread};
 use trace_format::raw::Raw;
 use trace_format::record::RecordKind;
+use trace_format::states::THREAD_NAME;
 
 /// The facts about its run that a file states, at its beginning and at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,14 @@ impl Marks {
         }
         let rest = Marks::of_text(rest);
         Marks { thread: self.thread.or(rest.thread), end: rest.end, dropped: self.dropped.max(rest.dropped) }
+    }
+
+    /// Returns whether the file is no thread's: it has the states of a run's threads, has the name that stands for
+    /// these, and no records.
+    #[must_use]
+    pub(crate) fn has_states(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.name == THREAD_NAME)
+            && self.end.as_ref().is_some_and(|end| end.records == 0)
     }
 
     /// Returns whether the ring of the file is in memory that is lost with the process.

@@ -466,11 +466,12 @@ fn report_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
 }
 
 /// Returns the number of threads of the chosen files: a thread may have several files, which all begin with the same
-/// ticks, and these distinguish it from a later thread with the same id.
+/// ticks, and these distinguish it from a later thread with the same id. A file of thread states is no thread's.
 pub(crate) fn threads(chosen: &Chosen) -> u64 {
     let thread = |trace: &Trace| {
         let run = trace.run.as_ref();
         (trace.owner, run.map(|run| (run.boot.clone(), run.pid, run.id)), trace.tid, trace.first)
     };
-    chosen.boots.iter().flatten().map(thread).collect::<HashSet<_>>().len() as u64
+    let of_threads = chosen.boots.iter().flatten().filter(|trace| !trace.marks.has_states());
+    of_threads.map(thread).collect::<HashSet<_>>().len() as u64
 }

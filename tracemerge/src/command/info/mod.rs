@@ -195,9 +195,16 @@ fn of_run(run: Option<&Run>, files: &[ReadFile<'_>]) -> RunInfo {
     for file in files {
         by_thread.entry((file.trace.first, file.trace.tid)).or_default().push(file);
     }
-    let threads: Vec<ThreadInfo> = by_thread.values().map(|files| of_thread(run, files, &known)).collect();
     let mut sums = Sums::default();
-    threads.iter().for_each(|thread| sums.add(&thread.sums));
+    let mut threads = Vec::new();
+    for files in by_thread.values() {
+        let thread = of_thread(run, files, &known);
+        sums.add(&thread.sums);
+        // A file of thread states is no thread's.
+        if !files.iter().all(|file| file.trace.marks.has_states()) {
+            threads.push(thread);
+        }
+    }
     let alive = files.iter().any(|file| file.alive);
     // Threads that ended with the process all record the same cause; others do not record one.
     let ends = files.iter().filter_map(|file| file.audit.end.as_ref());

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use trace_format::line::Ticks;
 use trace_format::meta::{ClockKind, Run, Waited};
 
 use crate::find::choose::Chosen;
@@ -41,6 +42,15 @@ pub(crate) struct Origin {
     /// The conversion from the clock of the origin's machine, if its lines were converted to the ticks of another
     /// machine.
     pub foreign: Option<Scale>,
+}
+
+impl Origin {
+    /// Returns whether a record with these ticks may be older than they are: a line of a log from before the counter's
+    /// zero stands at that, because ticks do not go below it.
+    #[must_use]
+    pub(crate) const fn may_be_older(&self, ticks: Ticks) -> bool {
+        self.is_log && ticks.0 == 0
+    }
 }
 
 /// The time for which a thread has waited for the tracer while one file was written.

@@ -73,6 +73,8 @@ pub(crate) struct Thread {
     pub process: usize,
     /// The id that the operating system has given to the thread.
     pub tid: u64,
+    /// Whether the thread is a log of another program.
+    is_log: bool,
     /// The label for people, by the name that the thread has now.
     label: Arc<Label>,
     /// The label by the name that is known without reading all records.
@@ -114,6 +116,12 @@ impl Thread {
     #[must_use]
     pub(crate) fn full_label(&self) -> &str {
         self.label.full()
+    }
+
+    /// Returns whether a record with these ticks may be older than they are; see [`Origin::may_be_older`].
+    #[must_use]
+    pub(crate) const fn may_be_older(&self, ticks: Ticks) -> bool {
+        self.is_log && ticks.0 == 0
     }
 
     /// Returns the label without its process.
@@ -320,6 +328,7 @@ impl Threads {
             self.threads.push(Thread {
                 process,
                 tid,
+                is_log: origin.is_log,
                 label,
                 known_label,
                 known_name,

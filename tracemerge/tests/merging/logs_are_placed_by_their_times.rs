@@ -112,3 +112,41 @@ fn a_log_in_utf_16_is_named_as_such() {
     assert_eq!((ran.status, ran.out.len()), (Some(2), 0), "{}", ran.err);
     assert!(ran.err.contains("cannot read 'x.log': it is in UTF-16, little-endian"), "{}", ran.err);
 }
+
+#[test]
+fn lines_from_before_the_counters_zero_have_no_time() {
+    // The counter is zero at noon.
+    let log = "2020-01-01T00:00:00Z old\n2026-11-21T12:59:59Z last\n2026-11-21T13:00:07Z new\n";
+    let shown = |options: &[&str]| {
+        let ran = merge(NOON, 60, log.as_bytes(), options);
+        let lines = String::from_utf8(ran.out).unwrap();
+        (
+            lines.lines().filter(|line| line.contains("x.log: ")).map(str::to_owned).collect::<Vec<_>>(),
+            ran.err,
+        )
+    };
+    for (mode, older, new) in [
+        ("utc", "before 2026-11-21T13:00:01Z    ", "2026-11-21T13:00:07.000000000Z "),
+        ("wall", "before 2026-11-21 14:00:01   ", "2026-11-21 14:00:07.000000000 "),
+        ("offset", "    <0.000000000 ", "     7.000000000 "),
+    ] {
+        let (lines, said) = shown(&["--time", mode]);
+        let begins: Vec<bool> =
+            lines.iter().zip([older, older, new]).map(|(line, begin)| line.starts_with(begin)).collect();
+        assert_eq!(begins, [true; 3], "{lines:#?}");
+        let placed = "'x.log': 2 records older than the counter's zero, at 2026-11-21T13:00:00.000000000Z, placed at that";
+        assert!(said.contains(placed), "{said}");
+    }
+    for (format, unknown, known) in [
+        ("csv", "0,,,", "7000000000,2026-11-21T13:00:07.000000000Z,1795266007000000000,"),
+        (
+            "jsonl",
+            "{\"ticks\":0,\"tid\"",
+            "{\"ticks\":7000000000,\"time\":\"2026-11-21T13:00:07.000000000Z\",\"ns\":1795266007000000000",
+        ),
+    ] {
+        let (lines, _) = shown(&["--format", format]);
+        let begins = lines.iter().zip([unknown, unknown, known]).all(|(line, begin)| line.starts_with(begin));
+        assert!(begins && lines.len() == 3, "{lines:#?}");
+    }
+}

@@ -134,6 +134,7 @@ fn read(
         untimed: (0, 0),
         outside: (0, 0),
         ambiguous: (0, 0),
+        older: (0, Wall(0)),
         resolution: SECOND,
     };
     match log.read(BufReader::with_capacity(1 << 16, input), is_regular) {
@@ -174,6 +175,8 @@ struct Log<'a> {
     /// The number of lines with a time that the wall clock may have shown more than once, and the greatest error of
     /// their places, in nanoseconds.
     ambiguous: (u64, u64),
+    /// The number of records from before the zero of the counter, at which they stand, and the wall time of that.
+    older: (u64, Wall),
     /// The finest resolution of a line's time so far, in nanoseconds.
     resolution: u64,
 }
@@ -241,6 +244,10 @@ impl Log<'_> {
         // Ticks do not go below zero, so the time decides about lines from before the boot.
         self.outside.0 += u64::from(wall < found.clock.wall(Ticks(found.range.0)));
         self.outside.1 += u64::from(ticks > found.range.1);
+        let zero = found.clock.wall(Ticks(0));
+        if ticks == 0 && wall < zero {
+            self.older = (self.older.0 + 1, zero);
+        }
         self.at = Some((boot, place));
         for early in std::mem::take(&mut self.early) {
             let kind = if early.goes_on { Kind::Continuation } else { Kind::Message };
@@ -312,6 +319,13 @@ impl Log<'_> {
                 duration(error)
             ));
         }
+        let (records, zero) = self.older;
+        if records > 0 {
+            said.push(format!(
+                "{} older than the counter's zero, at {zero}, placed at that",
+                count(records, "record")
+            ));
+        }
         if let Some(zone) = self.zone.assumed() {
             said.push(format!("times without a zone were read as local time, {zone}"));
         }
@@ -378,6 +392,7 @@ mod tests {
             untimed: (0, 0),
             outside: (0, 0),
             ambiguous: (0, 0),
+            older: (0, Wall(0)),
             resolution: SECOND,
         };
         match reading.read(log, true) {

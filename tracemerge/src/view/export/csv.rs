@@ -75,9 +75,13 @@ impl EventFormat for CsvFormat {
         }
         put_number(event.ticks.0, out);
         out.push(b',');
-        self.times.put(event.time, out);
-        out.push(b',');
-        put_number(event.time, out);
+        if inventory.threads()[event.thread].may_be_older(event.ticks) {
+            out.push(b',');
+        } else {
+            self.times.put(event.time, out);
+            out.push(b',');
+            put_number(event.time, out);
+        }
         self.texts.put_thread(event, inventory, out, |row, out| {
             put_optional(row.pid, out);
             put_text(row.process.as_bytes(), out);

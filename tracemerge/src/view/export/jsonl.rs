@@ -36,13 +36,16 @@ impl EventFormat for JsonlFormat {
         if let EventContent::Close(_) = event.what {
             return;
         }
+        let thread = &inventory.threads()[event.thread];
         out.extend_from_slice(b"{\"ticks\":");
         put_number(event.ticks.0, out);
-        out.extend_from_slice(b",\"time\":\"");
-        self.times.put(event.time, out);
-        out.extend_from_slice(b"\",\"ns\":");
-        put_number(event.time, out);
-        if let Some(foreign) = &inventory.threads()[event.thread].foreign {
+        if !thread.may_be_older(event.ticks) {
+            out.extend_from_slice(b",\"time\":\"");
+            self.times.put(event.time, out);
+            out.extend_from_slice(b"\",\"ns\":");
+            put_number(event.time, out);
+        }
+        if let Some(foreign) = &thread.foreign {
             out.extend_from_slice(b",\"error_ns\":");
             match foreign.error_ns(event.ticks) {
                 Some(ns) => put_number(ns, out),

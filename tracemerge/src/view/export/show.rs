@@ -319,7 +319,7 @@ impl ShowFormat {
         let cell = &mut self.cell;
         match column {
             Column::Time => {
-                self.style.time.write(&origin.clock, record.ticks, cell);
+                self.style.time.write_of(origin, record.ticks, cell);
                 if self.has_foreign {
                     write_error(origin, record.ticks, cell);
                 }

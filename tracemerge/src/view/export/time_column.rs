@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use trace_format::line::{TICKS_DIGITS, Ticks, ticks_digits};
 use trace_format::wall::Wall;
 
+use crate::input::inputs::Origin;
 use crate::time::clocks::TickClock;
 
 /// The form of the time of a line. The comments of the variants are the help.
@@ -26,9 +27,11 @@ pub(crate) enum TimeMode {
 
 /// The nanoseconds of a second.
 const NS: u64 = 1_000_000_000;
+/// The number of characters of a fraction: a decimal point and nine digits.
+const FRACTION: usize = 10;
 /// The number of characters before the decimal point of seconds. The point and nine digits make seconds as wide as
 /// ticks.
-const SECONDS_COLUMNS: usize = TICKS_DIGITS - 10;
+const SECONDS_COLUMNS: usize = TICKS_DIGITS - FRACTION;
 
 /// The column of times.
 #[derive(Clone, Debug)]
@@ -65,6 +68,41 @@ impl TimeColumn {
             }
             TimeMode::Wall => self.second.write(out, clock.wall(ticks), Some(&self.zone)),
             TimeMode::Utc | TimeMode::Ticks => self.second.write(out, clock.wall(ticks), None),
+        }
+    }
+
+    /// Writes the time of a record of `origin`.
+    pub(crate) fn write_of(&mut self, origin: &Origin, ticks: Ticks, out: &mut Vec<u8>) {
+        if origin.may_be_older(ticks) {
+            return self.write_older(&origin.clock, ticks, out);
+        }
+        self.write(&origin.clock, ticks, out);
+    }
+
+    /// Writes that a record is older than the time at `ticks` of `clock`, as wide as other times.
+    pub(crate) fn write_older(&mut self, clock: &TickClock, ticks: Ticks, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.write(clock, ticks, out);
+        match self.mode {
+            TimeMode::Ticks | TimeMode::Delta => {}
+            TimeMode::Offset => match out[start..].iter().take_while(|byte| **byte == b' ').count() {
+                0 => out.insert(start, b'<'),
+                blanks => out[start + blanks - 1] = b'<',
+            },
+            TimeMode::Wall | TimeMode::Utc => {
+                let width = out.len();
+                out.truncate(start);
+                out.extend_from_slice(b"before ");
+                let zone = (self.mode == TimeMode::Wall).then_some(&self.zone);
+                // The next second, without a fraction.
+                let time = out.len();
+                let wall = Wall((clock.wall(ticks).0 / NS).saturating_add(1).saturating_mul(NS));
+                self.second.write(out, wall, zone);
+                if let Some(point) = out[time..].iter().position(|byte| *byte == b'.') {
+                    out.drain(time + point..time + point + FRACTION);
+                }
+                out.resize(out.len().max(width), b' ');
+            }
         }
     }
 }

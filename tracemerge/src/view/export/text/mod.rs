@@ -127,13 +127,13 @@ impl Export for TextFormat {
         if self.style.palette.is_some() {
             let mut time = std::mem::take(&mut self.time);
             time.clear();
-            self.style.time.write(&origin.clock, record.ticks, &mut time);
+            self.style.time.write_of(origin, record.ticks, &mut time);
             record.parsed().for_each(|line| self.write_painted(&time, origin, &line, out));
             self.time = time;
             return;
         }
         let start = out.len();
-        self.style.time.write(&origin.clock, record.ticks, out);
+        self.style.time.write_of(origin, record.ticks, out);
         out.push(b' ');
         self.write_process(origin, out);
         let head = start..out.len();

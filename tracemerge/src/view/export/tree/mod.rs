@@ -29,7 +29,6 @@ use trace_format::record::Flags;
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
 use crate::input::other_kinds::OtherKinds;
-use crate::time::clocks::TickClock;
 use crate::ui::messages::Grouped;
 use crate::ui::units::{duration, nanoseconds, put_duration};
 use crate::view::calls::{Cut, Depth, Ended, Ending, MORE, NO_CALLS, OpenCall, OpenCalls, cut};
@@ -45,7 +44,7 @@ use crate::view::export::tree::met_calls::{MetCalls, named_functions};
 use crate::view::function_names::{CallInfo, Called, FunctionId, KnownCalls, SharedNames, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::span_threads::SpanThreads;
-use crate::view::threads::{ThreadIds, Threads};
+use crate::view::threads::{Thread, ThreadIds, Threads};
 
 /// The width of the column of durations, in characters.
 const DURATION: usize = 9;
@@ -405,12 +404,12 @@ impl TreeFormat {
             Some(by_thread) => {
                 let make = || ThreadLines::new(self.time.clone(), self.folded.without_lines());
                 by_thread.add(thread, make, |time, out| {
-                    put_time(time, &of.clock, ticks, out);
+                    put_time(time, of, ticks, out);
                     put_taken(taken, &text, out);
                 });
             }
             None => {
-                put_time(&mut self.time, &of.clock, ticks, out);
+                put_time(&mut self.time, of, ticks, out);
                 out.extend_from_slice(b"  ");
                 out.extend_from_slice(of.full_label().as_bytes());
                 // `write!` would take longer than all other work for a line.
@@ -712,12 +711,13 @@ impl TreeFormat {
 }
 
 /// Appends the column of times, which is empty without ticks.
-fn put_time(time: &mut TimeColumn, clock: &TickClock, ticks: Option<Ticks>, out: &mut Vec<u8>) {
+fn put_time(time: &mut TimeColumn, of: &Thread, ticks: Option<Ticks>, out: &mut Vec<u8>) {
     match ticks {
-        Some(ticks) => time.write(clock, ticks, out),
+        Some(ticks) if of.may_be_older(ticks) => time.write_older(&of.clock, ticks, out),
+        Some(ticks) => time.write(&of.clock, ticks, out),
         None => {
             let start = out.len();
-            time.clone().write(clock, Ticks(0), out);
+            time.clone().write(&of.clock, Ticks(0), out);
             out[start..].fill(b' ');
         }
     }

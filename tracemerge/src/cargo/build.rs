@@ -15,6 +15,7 @@ use crate::cargo::configuration::{Configuration, cargo, global_arguments, variab
 use crate::cargo::toolchain::{Toolchain, output_of};
 use crate::cargo::{FAILED, runner, wrapper};
 use crate::command::preload::link;
+use crate::find::executable::asked_name;
 use crate::find::library::{HOOK_OF_RUST, LIBRARY, SEARCHED_PLACES, exports, find_library};
 use crate::os::environment::own_program;
 use crate::ui::error::Error;
@@ -198,16 +199,20 @@ fn library() -> Result<PathBuf, Error> {
     Ok(library)
 }
 
-/// Returns a path of the library that the linker can store in a program: its own path or, if that has characters that
-/// the linker would change, the path of a link to it in `place`, the directory of builds.
+/// Returns a path of the library from which a program that is linked with it can load it: its own path or, if that has
+/// characters that the linker would change, or if no file beside it has the name that programs ask for, as where Cargo
+/// has built it, the path of a link of that name in `place`, the directory of builds.
 #[expect(clippy::disallowed_methods, reason = "the link is replaced in the directory of builds")]
 fn linkable(library: PathBuf, place: &Path) -> Result<PathBuf, Error> {
-    if is_linkable(&library) {
+    let asked = asked_name(&library);
+    let is_beside = |name: &String| library.with_file_name(name).exists();
+    if is_linkable(&library) && asked.as_ref().is_none_or(is_beside) {
         return Ok(library);
     }
+    let name = asked.as_deref().unwrap_or(LIBRARY);
     let linked = || -> io::Result<PathBuf> {
         fs::create_dir_all(place)?;
-        let path = place.canonicalize()?.join(LIBRARY);
+        let path = place.canonicalize()?.join(name);
         if fs::read_link(&path).is_ok_and(|known| known == library) {
             return Ok(path);
         }
@@ -222,7 +227,7 @@ fn linkable(library: PathBuf, place: &Path) -> Result<PathBuf, Error> {
         return Ok(path);
     }
     Err(Error::plain(format!(
-        "programs cannot find {LIBRARY} in {}, nor by a link in {}: the dynamic linker splits paths at colons and replaces words behind $. Name a directory without these characters with --target-dir",
+        "programs cannot find {name} in {}, nor by a link in {}: the dynamic linker splits paths at colons and replaces words behind $. Name a directory without these characters with --target-dir",
         shown(library.parent().unwrap_or(&library)),
         shown(place)
     )))
@@ -389,6 +394,22 @@ mod tests {
         }
         let refused = linkable(of("a:b/lib"), &of("c:d")).expect_err("neither path can be in a program");
         assert!(refused.to_string().contains("--target-dir"), "{refused}");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_library_without_a_file_of_the_name_that_programs_ask_for_gets_a_link_of_that_name() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let of = |path: &str| directory.path().join(path);
+        let built = of("libtracer_capi.so");
+        let mut cc = std::process::Command::new("cc");
+        cc.args(["-shared", "-Wl,-soname,libother.so.3", "-x", "c", "/dev/null", "-o"]).arg(&built);
+        assert!(cc.status().expect("it compiles").success());
+        let linked = linkable(built.clone(), &of("builds")).expect("a link");
+        assert_eq!(linked, of("builds").canonicalize().expect("it exists").join("libother.so.3"));
+        assert_eq!(fs::read_link(&linked).expect("a link"), built);
+        link(&built, &of("libother.so.3")).expect("a link");
+        assert_eq!(linkable(built.clone(), &of("builds")).expect("it needs no link"), built);
     }
 
     #[test]

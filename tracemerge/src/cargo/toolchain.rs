@@ -204,6 +204,10 @@ impl Toolchain {
         let mut run = Command::new(&program);
         run.env("TRACER_ENABLE", "1").env("TRACER_DIR", &traces).env("TRACER_FORMAT", "text");
         let output = output_of(&mut run)?;
+        if output.status.code() == Some(NOT_LOADED) {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(Error::plain(format!("a test program with hooks cannot be loaded: {}", said.trim())));
+        }
         if !output.status.success() {
             return Ok(Err(format!("the test program ended with {}", output.status)));
         }
@@ -303,6 +307,9 @@ fn deeper(left: u32) -> u32 {
 }
 ";
 
+/// The exit status of a program that the dynamic linker cannot load.
+const NOT_LOADED: i32 = 127;
+
 /// The count of calls that [`PROBE_OF_CHOICE`] makes to the function that must not have hooks.
 const LEFT_OUT: usize = 1000;
 
@@ -336,4 +343,29 @@ pub(super) fn output_of(command: &mut Command) -> Result<Output, Error> {
     command.output().map_err(|error| {
         Error::plain(format!("cannot run {}: {error}", shown(Path::new(command.get_program()))))
     })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_test_program_that_cannot_be_loaded_shows_the_words_of_the_dynamic_linker() {
+        let place = tempfile::tempdir().expect("a directory");
+        // A compiler whose programs cannot be loaded.
+        let rustc = place.path().join("rustc");
+        let script = "#!/bin/sh\nfor directory; do :; done\ncat > \"$directory/probe\" <<'END'\n#!/bin/sh\n\
+                      echo 'probe: libx.so: cannot open' >&2; exit 127\nEND\nchmod +x \"$directory/probe\"\n";
+        fs::write(&rustc, script).expect("it can be written");
+        fs::set_permissions(&rustc, fs::Permissions::from_mode(0o755)).expect("it is a program");
+        let (version, host) = ("rustc 1.99.0\n".to_owned(), "this machine".to_owned());
+        let toolchain = Toolchain { version, host, rustc: rustc.into(), linker: None };
+        let refused = toolchain.probe(Path::new("libx.so"), place.path()).expect_err("it cannot be loaded");
+        assert_eq!(
+            refused.to_string(),
+            "a test program with hooks cannot be loaded: probe: libx.so: cannot open"
+        );
+    }
 }

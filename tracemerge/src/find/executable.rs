@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use object::elf::DT_NEEDED;
+use object::elf::{DT_NEEDED, DT_SONAME};
 use object::read::elf::{Dyn, ElfFile, FileHeader, ProgramHeader};
 use object::{Architecture, Endianness, File, Object, ObjectSymbol};
 
@@ -62,8 +62,8 @@ impl Executable {
             ..Executable::default()
         };
         (read.linker, read.needed) = match &file {
-            File::Elf64(elf) => (linker(elf), needed(elf).unwrap_or_default()),
-            File::Elf32(elf) => (linker(elf), needed(elf).unwrap_or_default()),
+            File::Elf64(elf) => (linker(elf), names(elf, DT_NEEDED)),
+            File::Elf32(elf) => (linker(elf), names(elf, DT_NEEDED)),
             _ => return Some(read),
         };
         // A program that is linked statically has no dynamic symbols. In its own, a hook is that of the C library.
@@ -111,11 +111,25 @@ fn linker<E: FileHeader<Endian = Endianness>>(elf: &ElfFile<'_, E>) -> Option<St
     Some(String::from_utf8_lossy(path).into_owned())
 }
 
-fn needed<E: FileHeader<Endian = Endianness>>(elf: &ElfFile<'_, E>) -> Option<Vec<String>> {
+/// Returns the name by which programs that are linked with the library `path` ask for it; `None` if they ask for the
+/// path, or if the file is no such library or cannot be read.
+#[must_use]
+pub(crate) fn asked_name(path: &Path) -> Option<String> {
+    let bytes = Map::open(path).ok()?;
+    let names = match File::parse(&*bytes).ok()? {
+        File::Elf64(elf) => names(&elf, DT_SONAME),
+        File::Elf32(elf) => names(&elf, DT_SONAME),
+        _ => return None,
+    };
+    names.into_iter().next()
+}
+
+/// Returns the names in a file's dynamic section that have the tag `tag`.
+fn names<E: FileHeader<Endian = Endianness>>(elf: &ElfFile<'_, E>, tag: u32) -> Vec<String> {
     let (endian, data, sections) = (elf.endian(), elf.data(), elf.elf_section_table());
-    let (dynamic, strings) = sections.dynamic(endian, data).ok()??;
-    let strings = sections.strings(endian, data, strings).ok()?;
-    let needed = dynamic.iter().filter(|entry| entry.tag32(endian) == Some(DT_NEEDED));
-    let names = needed.filter_map(|entry| entry.string(endian, strings).ok());
-    Some(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+    let Ok(Some((dynamic, strings))) = sections.dynamic(endian, data) else { return Vec::new() };
+    let Ok(strings) = sections.strings(endian, data, strings) else { return Vec::new() };
+    let tagged = dynamic.iter().filter(|entry| entry.tag32(endian) == Some(tag));
+    let names = tagged.filter_map(|entry| entry.string(endian, strings).ok());
+    names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
 }

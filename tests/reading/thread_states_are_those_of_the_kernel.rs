@@ -178,7 +178,16 @@ fn a_refusal_is_reported_once_with_its_reason_and_the_trace_has_the_totals() {
         let report = read(&scenario, &["report"]);
         let sentence = "the kernel has recorded no states of threads: perf_event_open: ";
         assert_eq!(report.matches(sentence).count(), 1, "{report}");
-        assert!(report.contains(" for a processor and was blocked "), "{report}");
+        for view in ["report", "summary"] {
+            let text = read(&scenario, &[view]);
+            let short = "no states of threads: perf_event_open: Operation not permitted";
+            assert_eq!(text.matches(short).count(), 1, "{text}");
+            let totals = text.lines().skip_while(|line| !line.ends_with("blocked  thread"));
+            let labels: Vec<&str> =
+                totals.skip(1).map(|line| line.rsplit("  ").next().unwrap_or(line)).collect();
+            assert!(labels.contains(&"main"), "{text}");
+            assert!(!labels.iter().any(|label| label.starts_with("tracer-")), "{text}");
+        }
         read(&scenario, &["check"]);
     }
 }

@@ -29,10 +29,8 @@ use crate::find::header::Trace;
 use crate::os::scheduler::{Rings, hold_before_exec, own_thread_id, process_that_waits};
 use crate::os::thread_totals::TotalsReader;
 use crate::output::place::Place;
-use crate::ui::messages::{Messages, count, shown, shown_name};
-use crate::ui::table::Alignment::{Left, Right};
-use crate::ui::table::Columns;
-use crate::ui::units::duration;
+use crate::ui::messages::{Messages, shown, shown_name};
+use crate::view::thread_states::table_of_totals;
 
 /// The longest time between two readings of the kernel's rings.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -168,17 +166,9 @@ const ROWS: usize = 20;
 
 /// Returns the totals of threads as a table.
 fn table(totals: &[ThreadTotals]) -> String {
-    let mut columns = Columns::new(&[("ran", Right), ("ready", Right), ("blocked", Right), ("thread", Left)]);
-    for ThreadTotals { thread, name, ran, ready, blocked } in totals.iter().take(ROWS) {
-        let [ran, ready, blocked] = [ran, ready, blocked].map(|ns| duration(*ns));
-        columns.row([ran, ready, blocked, format!("{thread} '{}'", shown_name(name))]);
-    }
-    let mut text = columns.text("  ");
-    let more = totals.len().saturating_sub(ROWS) as u64;
-    if more > 0 {
-        text.push_str(&format!("  and {}\n", count(more, "more thread")));
-    }
-    text
+    let label = |of: &ThreadTotals| format!("{} '{}'", of.thread, shown_name(&of.name));
+    let totals: Vec<_> = totals.iter().map(|of| (label(of), of.clone())).collect();
+    table_of_totals(&totals, ROWS)
 }
 
 /// Reads the states of the process that waits at the other end of `held`, until it has ended.

@@ -284,16 +284,22 @@ fn open_event(pid: u32, cpu: u32) -> io::Result<File> {
 /// Returns the reason for which the kernel opens no event, with a remedy if there is one.
 fn refused_event(error: &io::Error) -> String {
     let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
-    let hint = match error.raw_os_error() {
-        Some(libc::EACCES) => {
-            format!("; kernel.perf_event_paranoid is {}, and this kernel needs 2 or less", paranoid.trim())
+    format!("perf_event_open: {error}{}", hint(error, paranoid.trim()))
+}
+
+/// Returns the cause of the kernel's refusal, or a remedy; `paranoid` is the value of `kernel.perf_event_paranoid`, if
+/// it can be read.
+fn hint(error: &io::Error, paranoid: &str) -> String {
+    let filter = "a filter of system calls forbids it, as in most containers, or a security module";
+    match error.raw_os_error() {
+        Some(libc::EACCES) if paranoid.parse::<i32>().is_ok_and(|value| value > 2) => {
+            format!("; kernel.perf_event_paranoid is {paranoid}, and this kernel needs 2 or less")
         }
-        Some(libc::EPERM) => "; a filter of system calls forbids it, as in most containers".to_owned(),
+        Some(libc::EACCES | libc::EPERM) => format!("; {filter}"),
         Some(libc::ENOSYS | libc::ENODEV) => "; this kernel has no such events, or hides them".to_owned(),
         Some(libc::EINVAL) => "; it needs Linux 5.13 or newer".to_owned(),
         _ => String::new(),
-    };
-    format!("perf_event_open: {error}{hint}")
+    }
 }
 
 #[cfg(test)]
@@ -306,6 +312,16 @@ mod tests {
         let head = [&kind.to_le_bytes()[..], &misc.to_le_bytes(), &size.to_le_bytes()].concat();
         let words = own.iter().copied().chain([6 | 7 << 32, 99]).flat_map(u64::to_le_bytes);
         head.into_iter().chain(words).collect()
+    }
+
+    #[test]
+    fn a_setting_that_permits_events_is_not_called_the_cause_of_a_refusal() {
+        let refused = |paranoid| hint(&io::Error::from_raw_os_error(libc::EACCES), paranoid);
+        assert_eq!(refused("3"), "; kernel.perf_event_paranoid is 3, and this kernel needs 2 or less");
+        for paranoid in ["2", "-1", ""] {
+            let text = refused(paranoid);
+            assert!(text.contains("a filter of system calls") && !text.contains("paranoid"), "{text}");
+        }
     }
 
     #[test]

@@ -16,7 +16,10 @@ use crate::input::inputs::{Inputs, Origin};
 use crate::input::slice::{Slice, Slicer, TickPeriod};
 use crate::input::source::{Content, SortedRange, Source};
 use crate::ui::messages::{count, shown_name};
+use crate::ui::table::Alignment::{Left, Right};
+use crate::ui::table::Columns;
 use crate::ui::units::duration;
+use crate::view::thread_labels::{Label, thread_labels};
 
 /// The durations for which a thread was off the processor, in nanoseconds, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -264,13 +267,14 @@ pub(crate) struct ThreadStates {
     error: u64,
     /// The number of records that the kernel has lost.
     lost: u64,
-    /// The kernel's reason if it has refused to report states, and the totals of threads that it counts for
-    /// everybody.
-    refused: Option<(String, Vec<ThreadTotals>)>,
+    /// The kernel's reason if it has refused to report states.
+    refused: Option<String>,
+    /// The totals of threads that the kernel counts for everybody, with the threads' labels.
+    totals: Vec<(String, ThreadTotals)>,
 }
 
-/// The maximum count of threads whose totals are shown in a line.
-const TOTALS: usize = 4;
+/// The names of the tracer's own threads.
+const OWN_THREADS: [&[u8]; 2] = [b"tracer-flusher", b"tracer-relay"];
 
 /// Returns whether a source has the states of a run's threads: it belongs to a thread with the name that stands for
 /// states, and has no records of this thread. The names of the inputs' threads must be known.
@@ -294,14 +298,23 @@ impl ThreadStates {
     pub(crate) fn read(inputs: &Inputs) -> ThreadStates {
         let mut states = ThreadStates::default();
         for (origin, source) in inputs.files().filter(|(origin, source)| has_states(origin, source)) {
-            if let Some(run) = &origin.run {
-                states.read_run(run, origin, source);
+            let Some(run) = &origin.run else { continue };
+            let totals = states.read_run(run, origin, source);
+            if totals.is_empty() {
+                continue;
             }
+            let labels = thread_labels(inputs);
+            let traces: Vec<_> = inputs.origins.iter().zip(&labels).collect();
+            let own = traces.iter().find(|(of, _)| std::ptr::eq(*of, origin));
+            let own = own.map_or(const { &Label::none() }, |(_, label)| *label);
+            states.totals.extend(with_labels(totals, (run, own), &traces));
         }
         states
     }
 
-    fn read_run(&mut self, run: &Run, origin: &Origin, source: &Source) {
+    /// Reads the states of a run. Returns the totals of its threads, which it has if the kernel has refused states.
+    fn read_run(&mut self, run: &Run, origin: &Origin, source: &Source) -> Vec<ThreadTotals> {
+        let mut totals = Vec::new();
         let mut clock = origin.clock.steady_reader();
         let mut process = ReadingProcess::default();
         each_line(source, &mut |line| match line.kind {
@@ -313,10 +326,9 @@ impl ThreadStates {
             Kind::Meta => {
                 if let Some(why) = refusal(line.payload) {
                     let why = String::from_utf8_lossy(&why).into_owned();
-                    self.refused.get_or_insert_with(|| (why, Vec::new()));
+                    self.refused.get_or_insert(why);
                 }
-                let totals = ThreadTotals::parse(line.payload);
-                self.refused.iter_mut().for_each(|refused| refused.1.extend(totals.clone()));
+                totals.extend(ThreadTotals::parse(line.payload));
                 if let Some(Meta::Clock { ticks, system, .. }) = Meta::parse(line.payload) {
                     // The ticks are in the middle of those within which the clocks were read.
                     let half = system.within.unwrap_or(0).div_ceil(2);
@@ -328,6 +340,7 @@ impl ThreadStates {
         });
         let key = |tid| (run.pid, run.id, tid);
         self.threads.extend(process.end().map(|(tid, off)| (key(tid), Arc::new(off))));
+        totals
     }
 
     /// Returns the states of threads of a run: begins, ends and reasons of their periods off the processor.
@@ -355,6 +368,18 @@ impl ThreadStates {
         self.threads.get(&(run.pid, run.id, tid)).cloned()
     }
 
+    /// Returns the kernel's reason if it has refused to report any states.
+    #[must_use]
+    pub(crate) fn refused(&self) -> Option<String> {
+        self.refused.as_ref().filter(|_| self.is_empty()).map(|why| shown_name(why.as_bytes()))
+    }
+
+    /// Returns the totals of threads, with the threads' labels, that the kernel counts although it reports no states.
+    #[must_use]
+    pub(crate) fn totals(&self) -> &[(String, ThreadTotals)] {
+        if self.is_empty() { &self.totals } else { &[] }
+    }
+
     /// Returns a line for people about the accuracy of the states, and about missing ones; `None` if there are no
     /// states.
     #[must_use]
@@ -365,8 +390,8 @@ impl ThreadStates {
                 format!("; the kernel has lost {}, so states near these are unknown", count(lost, "switch"))
             }
         };
-        if let Some((why, totals)) = self.refused.as_ref().filter(|_| self.is_empty()) {
-            return Some(refusal_in_words(why, totals));
+        if let Some(why) = self.refused() {
+            return Some(format!("the kernel has recorded no states of threads: {why}"));
         }
         let error = duration(self.error);
         (!self.is_empty())
@@ -374,22 +399,45 @@ impl ThreadStates {
     }
 }
 
-/// Returns a line for people about the totals of threads, which the kernel counts although it refuses to report
-/// states.
-fn refusal_in_words(why: &str, totals: &[ThreadTotals]) -> String {
-    let mut text = format!("the kernel has recorded no states of threads: {}", shown_name(why.as_bytes()));
-    for ThreadTotals { thread, name, ran, ready, blocked } in totals.iter().take(TOTALS) {
+/// Returns a table of at most `most` threads with their labels and the kernel's totals.
+#[must_use]
+pub(crate) fn table_of_totals(totals: &[(String, ThreadTotals)], most: usize) -> String {
+    let mut columns = Columns::new(&[("ran", Right), ("ready", Right), ("blocked", Right), ("thread", Left)]);
+    for (label, ThreadTotals { ran, ready, blocked, .. }) in totals.iter().take(most) {
         let [ran, ready, blocked] = [ran, ready, blocked].map(|ns| duration(*ns));
-        let name = shown_name(name);
-        text.push_str(&format!(
-            "; in all, thread {thread} '{name}' ran {ran}, waited {ready} for a processor and was blocked {blocked}"
-        ));
+        columns.row([ran, ready, blocked, label.clone()]);
     }
-    let more = totals.len().saturating_sub(TOTALS) as u64;
+    let mut text = columns.text("  ");
+    let more = totals.len().saturating_sub(most) as u64;
     if more > 0 {
-        text.push_str(&format!("; and {}", count(more, "more thread")));
+        text.push_str(&format!("  and {}\n", count(more, "more thread")));
     }
     text
+}
+
+/// Returns the totals of a run's threads with the labels of these, without the threads of the tracer. `own` is the label
+/// of the trace that has the totals.
+fn with_labels(
+    totals: Vec<ThreadTotals>,
+    (run, own): (&Run, &Label),
+    traces: &[(&Origin, &Label)],
+) -> impl Iterator<Item = (String, ThreadTotals)> {
+    let totals = totals.into_iter().filter(|thread| !OWN_THREADS.contains(&&*thread.name));
+    totals.map(move |thread| {
+        let is_same = |origin: &Origin| {
+            let of = origin.run.as_ref().is_some_and(|of| (of.pid, of.id) == (run.pid, run.id));
+            of && origin.tid == thread.thread && !origin.is_log
+        };
+        let label = match traces.iter().find(|(origin, _)| is_same(origin)) {
+            Some((_, label)) => label.full().to_owned(),
+            None if thread.thread == u64::from(run.pid) => own.with_own("main").full().to_owned(),
+            None => {
+                let name = String::from_utf8_lossy(&thread.name);
+                own.with_own(&format!("{name} {}", thread.thread)).full().to_owned()
+            }
+        };
+        (label, thread)
+    })
 }
 
 /// Calls `take` with each line of a source.

@@ -20,7 +20,7 @@ use crate::view::export::time_column::TimeMode;
 use crate::view::function_names::{Function, FunctionId, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::rows::{self, ALL_ROWS, Column, Row, RowForm, Value, row_limit, table_with_sums};
-use crate::view::thread_states::OffSum;
+use crate::view::thread_states::{OffSum, table_of_totals};
 use crate::view::threads::Threads;
 
 /// The sort order of the functions of a report; the greatest value comes first. The comments of the variants are
@@ -383,6 +383,10 @@ impl ReportFormat {
         {
             out.extend_from_slice(line.as_bytes());
             out.push(b'\n');
+        }
+        if !threads.states().totals().is_empty() {
+            out.extend_from_slice(b"it has counted for each thread, in all:\n");
+            out.extend_from_slice(table_of_totals(threads.states().totals(), ROWS).as_bytes());
         }
         if let Some(Recursion { thread, function, calls }) = self.counts.endless_recursion() {
             let label = self.counts.labels().nth(thread).unwrap_or_default();

@@ -417,8 +417,7 @@ impl Export for SummaryFormat {
             let _ = serde_json::to_writer_pretty(&mut *out, &summary);
             return out.push(b'\n');
         }
-        let waits = self.counts.threads().waits().waits;
-        out.extend_from_slice(text::of(&summary, &self.apps, waits).as_bytes());
+        out.extend_from_slice(text::of(&summary, &self.apps, self.counts.threads()).as_bytes());
     }
 
     fn takes_calls(&self) -> bool {

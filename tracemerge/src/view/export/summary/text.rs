@@ -6,6 +6,8 @@ use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::table::Columns;
 use crate::ui::units::duration;
 use crate::view::export::summary::{Summary, ThreadRow};
+use crate::view::thread_states::table_of_totals;
+use crate::view::threads::Threads;
 
 /// The number of threads whose lanes are shown.
 const LANES: usize = 4;
@@ -16,9 +18,10 @@ const LABEL: usize = 20;
 /// The number of characters in a line of a screen, and the number of lines without the one that has the prompt.
 const SCREEN: (usize, usize) = (80, 23);
 
-/// Returns the text of the summary; `waits` is the number of waits for the tracer.
-pub(super) fn of(summary: &Summary, apps: &[String], waits: u64) -> String {
+/// Returns the text of the summary.
+pub(super) fn of(summary: &Summary, apps: &[String], threads: &Threads) -> String {
     let mut above = head(summary, apps);
+    let waits = threads.waits().waits;
     if waits > 0 {
         let all = duration(summary.tracer_ns);
         above.push(format!(
@@ -27,6 +30,14 @@ pub(super) fn of(summary: &Summary, apps: &[String], waits: u64) -> String {
         ));
     }
     above.extend(summary.threads.iter().take(LANES).map(lane));
+    if let Some(why) = threads.states().refused() {
+        above.push(keep_start(&format!("no states of threads: {why}"), SCREEN.0).into_owned());
+    }
+    let totals = threads.states().totals();
+    if !totals.is_empty() {
+        let table = table_of_totals(totals, LANES);
+        above.extend(table.lines().map(|line| keep_start(line, SCREEN.0).into_owned()));
+    }
     let mut below = open(summary);
     let before = |number: usize| if number == 0 { "next: " } else { "      " };
     below

@@ -132,7 +132,7 @@ fn an_exit_reports_records_that_cannot_be_written_anywhere() {
         };
         let traced = traced.succeeded();
         let said = traced.stderr();
-        let line = said.lines().find(|line| line.contains("could not be written and are lost"));
+        let line = said.lines().find(|line| line.contains(" records are lost: writing failed: "));
         let line = line.unwrap_or_else(|| panic!("{said}"));
         let count = line.trim_start_matches("tracer: ").split(' ').next().and_then(|n| n.parse::<u64>().ok());
         assert!(line.contains(".trace.") && line.contains("No space"), "it says why: {line}");

@@ -19,7 +19,7 @@ use crate::time::clocks::TickClock;
 use crate::ui::cause::in_words;
 use crate::ui::console::{self, print};
 use crate::ui::error::Error;
-use crate::ui::messages::{Grouped, Messages, Status, count, shown, shown_name};
+use crate::ui::messages::{Grouped, Messages, Status, are, count, shown, shown_name};
 
 /// A thread's trace, and the result of reading it.
 struct Checked<'a> {
@@ -86,11 +86,9 @@ impl Checked<'_> {
         let (audit, path) = (&self.audit, shown(&self.trace.path));
         let at = |place: &PartOffset| self.at(*place);
         for ((place, bytes), more) in audit.damaged.each() {
-            let bytes = count(*bytes as u64, "byte");
+            let (bytes, are) = (count(*bytes as u64, "byte"), are(*bytes as u64));
             let at = self.in_file(*place);
-            messages.warn(format_args!(
-                "{at}: {bytes} are damaged: they are not a line of this thread's trace{more}"
-            ));
+            messages.warn(format_args!("{at}: {bytes} {are} damaged: no line of this thread's trace{more}"));
         }
         for (place, more) in audit.breaks.each() {
             messages.warn(format_args!("{}: ticks go back{more}", at(place)));

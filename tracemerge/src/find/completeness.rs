@@ -16,7 +16,7 @@ use crate::find::choose::Chosen;
 use crate::find::header::Trace;
 use crate::find::liveness;
 use crate::ui::few::FirstItems;
-use crate::ui::messages::{Grouped, Messages, count, shown};
+use crate::ui::messages::{Grouped, Messages, are, count, shown, were};
 
 /// The maximum number of missing files that messages name.
 const NAMED: usize = 8;
@@ -123,10 +123,10 @@ impl Completeness {
         let made = of_ends.max(in_memory).or(files.last().copied()).unwrap_or(0);
         let dropped = traces.iter().map(|trace| trace.marks.dropped).max().unwrap_or(0).max(dropped_now);
         if dropped > 0 {
-            let are = if dropped == 1 { "was" } else { "were" };
+            let were = were(dropped);
             let (dropped, made) = (Grouped(dropped), Grouped(made));
             self.missing.push(format!(
-                "{process}: {dropped} of its {made} trace files {are} dropped by the tracer, to keep their total size \
+                "{process}: {dropped} of its {made} trace files {were} dropped by the tracer, to keep their total size \
                  within TRACER_MAX_TOTAL"
             ));
         }
@@ -136,8 +136,9 @@ impl Completeness {
         // The numbers of dropped files are not recorded.
         if dropped > 0 && absent > 0 {
             self.missing.push(format!(
-                "{process}: {} more of its {made} trace files are not here: deleted, moved, or not readable by this user",
-                Grouped(absent)
+                "{process}: {} more of its {made} trace files {} not here: deleted, moved, or not readable by this user",
+                Grouped(absent),
+                are(absent)
             ));
         } else if let Some(first) = missing.first().filter(|_| absent > 0) {
             let more = if absent > NAMED as u64 { ", ..." } else { "" };
@@ -150,7 +151,7 @@ impl Completeness {
                 "{process}: {} of its {} {} not here ({numbers}): deleted, moved, or not readable by this user",
                 count(absent, "trace file"),
                 made,
-                if absent == 1 { "is" } else { "are" },
+                are(absent),
             ));
         }
     }

@@ -21,7 +21,7 @@ use crate::find::choose::Choice;
 use crate::find::dead_runs::report_to_user;
 use crate::find::header::Trace;
 use crate::find::owners::{Owners, Rank};
-use crate::ui::messages::{Messages, count, shown};
+use crate::ui::messages::{Messages, count, shown, were};
 
 /// The total time that may be spent on runs of other users, except on those that the user has requested.
 pub(crate) const BUDGET: Duration = Duration::from_secs(2);
@@ -70,7 +70,7 @@ impl Skipped {
                 "{} of user {user} in {} {} skipped: {why}; tracemerge reads them if that user runs it",
                 count(*runs, "run"),
                 shown(place),
-                if *runs == 1 { "was" } else { "were" },
+                were(*runs),
             ));
         }
     }

@@ -12,7 +12,7 @@ use trace_format::line::{Ticks, ticks_digits};
 use trace_format::meta::{LossReason, Meta, Name};
 
 use crate::ui::few::FirstItems;
-use crate::ui::messages::{Messages, count, shown};
+use crate::ui::messages::{Messages, are, count, shown, were};
 
 /// The findings in one file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -115,7 +115,7 @@ impl Findings {
             let sum = lost.iter().fold(0, |sum: u64, (_, records)| sum.saturating_add(*records));
             let reasons =
                 lost.iter().map(|(reason, records)| format!("reason={reason}: {records}")).join(", ");
-            let (records, were) = (count(sum, "record"), if sum == 1 { "was" } else { "were" });
+            let (records, were) = (count(sum, "record"), were(sum));
             (sum > 0).then(|| format!("the traces say that {records} {were} {text} ({reasons})"))
         };
         if let Some(lost) = loss_sentence("lost", false) {
@@ -159,9 +159,9 @@ impl FileFindings {
     fn report_to_user(&self, path: &Path, messages: &mut Messages) {
         let path = shown(path);
         for (at, bytes) in &self.damaged.first {
-            let bytes = count(*bytes as u64, "byte");
+            let (bytes, are) = (count(*bytes as u64, "byte"), are(*bytes as u64));
             messages.warn(format_args!(
-                "{path}: {bytes} at offset {at} are not a trace line; a '# damaged' line shows them"
+                "{path}: {bytes} at offset {at} {are} not a trace line; a '# damaged' line shows them"
             ));
         }
         if self.damaged.more() > 0 {

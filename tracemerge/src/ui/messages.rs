@@ -168,6 +168,18 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", Grouped(number), if number == 1 { "" } else { ending })
 }
 
+/// Returns `is` or `are`, as a sentence needs it whose subject is counted.
+#[must_use]
+pub(crate) const fn are(number: u64) -> &'static str {
+    if number == 1 { "is" } else { "are" }
+}
+
+/// Returns `was` or `were`, as a sentence needs it whose subject is counted.
+#[must_use]
+pub(crate) const fn were(number: u64) -> &'static str {
+    if number == 1 { "was" } else { "were" }
+}
+
 /// A number that is shown with commas between thousands. A width in the format string is respected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grouped(pub u64);
@@ -193,6 +205,7 @@ mod tests {
         }
         assert_eq!(count(1_234_567, "line"), "1,234,567 lines");
         assert_eq!(count(999, "run"), "999 runs");
+        assert_eq!([are(0), are(1), were(1), were(2)], ["are", "is", "was", "were"]);
     }
 
     #[test]

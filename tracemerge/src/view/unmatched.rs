@@ -8,7 +8,7 @@ use crate::file::record_text::RecordText;
 use crate::input::inputs::{Inputs, Origin};
 use crate::output::target::Target;
 use crate::ui::console::Content;
-use crate::ui::messages::{Grouped, count};
+use crate::ui::messages::{Grouped, are, count};
 use crate::view::delivery::Delivery;
 use crate::view::export::Export;
 use crate::view::plan::Plan;
@@ -106,8 +106,12 @@ impl Unmatched {
             .iter()
             .take(LISTED_SHAPES)
             .map(|(count, shape)| {
-                let verb = if *count == 1 { "is" } else { "are" };
-                format!("{} {verb} like '{}'", Grouped(*count), shown_shape(self.shapes.text(*shape)))
+                format!(
+                    "{} {} like '{}'",
+                    Grouped(*count),
+                    are(*count),
+                    shown_shape(self.shapes.text(*shape))
+                )
             })
             .collect();
         if let Some((last, others)) = listed.split_last() {

@@ -256,7 +256,7 @@ fn no_command_writes_disallowed_bytes_to_a_terminal() {
             assert!(!told.contains(|c: char| c.is_control() && c != '\n'), "{args:?}: {told:?}");
             let says = match args[0] {
                 "check" => told.contains(&format!(
-                    "{} bytes are damaged: they are not a line of this thread's trace",
+                    "{} bytes are damaged: no line of this thread's trace",
                     planted.len()
                 )),
                 "info" => told.contains("1 damaged"),

@@ -396,7 +396,8 @@ impl Flusher {
         let lost: u64 = self.rings.iter_mut().filter(waits).take(surplus).map(RingDrain::give_up).sum();
         if lost > 0 {
             relay::say(format_args!(
-                "cannot write trace files: {lost} records of threads that have ended are lost"
+                "{lost}{}: the files of threads that have ended cannot be written",
+                are_lost(lost)
             ));
             ringless_records::count_without_ring(lost);
             self.run.count_ringless(lost);
@@ -569,7 +570,7 @@ impl Flusher {
         let lost = going.map(|ring| ring.unreported_records(&mut context)).fold(0, u64::saturating_add);
         if lost > 0 {
             let error = &self.last_error;
-            relay::say(format_args!("{lost} records could not be written and are lost: {error}"));
+            relay::say(format_args!("{lost}{}: writing failed: {error}", are_lost(lost)));
         }
         lost
     }
@@ -627,8 +628,11 @@ impl Flusher {
 /// Reports to the user how many records found no ring.
 fn report_ringless_records(records: u64) {
     if records > 0 {
-        relay::say(format_args!(
-            "{records} records are lost: no ring or no file could be made for their threads"
-        ));
+        relay::say(format_args!("{records}{}: no ring or no file could be made", are_lost(records)));
     }
+}
+
+/// Returns the words that say behind a number of records that they are lost.
+const fn are_lost(records: u64) -> &'static str {
+    if records == 1 { " record is lost" } else { " records are lost" }
 }

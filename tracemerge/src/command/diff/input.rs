@@ -27,7 +27,7 @@ use crate::time::anchor::Anchor;
 use crate::time::clocks::{Clocks, TickClock};
 use crate::ui::error::Error;
 use crate::ui::few::FirstItems;
-use crate::ui::messages::{Messages, count, shown, shown_name};
+use crate::ui::messages::{Messages, are, count, shown, shown_name};
 use crate::view::call_counts::CallCounts;
 use crate::view::latency::Latencies;
 use crate::view::sorts::{SortId, Sorts};
@@ -173,9 +173,9 @@ impl Input {
             reader.read(u32::try_from(number).unwrap_or(u32::MAX), source);
         }
         for ((file, offset, bytes), more) in reader.damaged.each() {
-            let (file, bytes) = (shown_name(file), count(*bytes, "byte"));
+            let (file, bytes, are) = (shown_name(file), count(*bytes, "byte"), are(*bytes));
             messages.warn(format_args!(
-                "'{file}': {bytes} at offset {offset} are not a trace line, and not compared{more}"
+                "'{file}': {bytes} at offset {offset} {are} not a trace line, and not compared{more}"
             ));
         }
         for source in reader.unread_runs.iter().filter_map(|number| sources.get(*number as usize)) {

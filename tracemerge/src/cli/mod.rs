@@ -661,7 +661,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
     subcommands::learn(command.get_subcommands().map(clap::Command::get_name));
     let args: Vec<OsString> = args.into_iter().collect();
     let matches = command.try_get_matches_from(&args);
-    let mut matches = matches.map_err(|error| misspelt_command(&args, &error).unwrap_or(error))?;
+    let mut matches = matches.map_err(|error| {
+        let better = command_behind_options(&args, &error).or_else(|| misspelt_command(&args, &error));
+        better.unwrap_or(error)
+    })?;
     let cli = Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut Cli::command()))?;
     if let Some(Subcommand::Help { command }) = cli.command {
         return Err(help_of(command));
@@ -706,6 +709,24 @@ fn help_of(command: Option<OsString>) -> clap::Error {
     let words = [Some(NAME.into()), command, Some("--help".into())];
     let help = Cli::command().try_get_matches_from(words.into_iter().flatten());
     help.err().unwrap_or_else(|| Cli::command().error(ErrorKind::MissingSubcommand, "there is no help"))
+}
+
+/// Returns a better error than `error`, which reports an unknown option, if the command line is right as soon as the
+/// name of a command, which is behind options now, is its first word.
+fn command_behind_options(args: &[OsString], error: &clap::Error) -> Option<clap::Error> {
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+    let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+    args.get(1).filter(|word| is_unknown && is_option(word))?;
+    let (at, name) = args.iter().enumerate().skip(2).find_map(|(at, word)| {
+        let name = word.to_str().filter(|word| is_subcommand(word))?;
+        Some((at, name))
+    })?;
+    let mut ordered = args.to_vec();
+    ordered[1..=at].rotate_right(1);
+    Cli::command().try_get_matches_from(&ordered).ok()?;
+    let words: Vec<_> = ordered[1..].iter().map(|word| word.to_string_lossy()).collect();
+    let text = format!("options go after the command '{name}': {NAME} {}", words.join(" "));
+    Some(Cli::command().error(ErrorKind::UnknownArgument, text))
 }
 
 /// Returns a better error than `error`, which reports an unknown option, if the first word of the command line is not a

@@ -52,6 +52,22 @@ fn options_of_the_command_do_not_hide_that_it_is_misspelt() {
 }
 
 #[test]
+fn a_command_behind_options_is_named_with_the_right_order() {
+    let place = Place::with_one_file();
+    for (args, right) in [
+        (&["--no-pager", "report", "--by-thread", "app"][..], "tracemerge report --no-pager --by-thread app"),
+        (&["-q", "spans", "--id", "27", "app"], "tracemerge spans -q --id 27 app"),
+        (&["-o", "-", "report", "--by-thread", "app"], "tracemerge report -o - --by-thread app"),
+    ] {
+        let ran = place.merge(args);
+        assert_eq!(ran.status, Some(2), "{args:?}: {}", ran.err);
+        let expected =
+            format!("options go after the command '{}': {right}\n", right.split(' ').nth(1).unwrap());
+        assert!(ran.err.contains(&expected), "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
 fn a_word_that_means_nothing_is_refused_with_the_searched_places() {
     let place = Place::with_one_file();
     for args in [&["wacht"][..], &["wacht", "app"], &["wacht", "app", "-o", "all"]] {

@@ -205,9 +205,12 @@ impl ProcessReport<'_> {
             None => format!("{} after the wait began", duration(last.wall - waiting.since)),
         };
         if last.wakes == 0 {
-            return format!(
-                "the last notification ({by}, {when}) found nobody waiting: it is lost if the thread had already decided to wait"
-            );
+            let lost = if waiting.since >= last.wall {
+                "if the thread had already decided to wait"
+            } else {
+                "because a thread records its wait just before it begins to listen"
+            };
+            return format!("the last notification ({by}, {when}) found nobody waiting: it is lost {lost}");
         }
         format!("the last notification ({by}, {when}) was for {}", count(last.wakes, "thread"))
     }

@@ -247,6 +247,17 @@ condition 9 (src/q.rs:4): 2 waits, 8.00 us, 5.00 us at most; 2 notifications, 1 
 }
 
 #[test]
+fn a_notification_between_the_record_of_a_wait_and_the_wait_is_explained() {
+    let lines = [
+        (1_000, 1, r#": condvar wait id=9 lock=1 made="src/q.rs:4" at="src/q.rs:20""#),
+        (2_000, 2, r#": condvar notify id=9 to=one first=0 wakes=0 made="src/q.rs:4" at="src/q.rs:30""#),
+    ];
+    let why = "1.00 us after the wait began) found nobody waiting: it is lost because a thread records its wait just \
+               before it begins to listen\n";
+    assert!(told(&lines, 20).contains(why), "{}", told(&lines, 20));
+}
+
+#[test]
 fn futex_waits_are_reported_at_call_sites_of_the_program() {
     let stack = "^ 0x1 (tracer_capi::futex::futex at tracer/capi/src/futex.rs:93) 0x2 (lock<(u8)> at \
         /rustc/59807616/library/std/src/sync/poison/mutex.rs:492) (app::hold<(u8, u8)> at /home/me/app.rs:3) 0x3 \

@@ -3,13 +3,13 @@
 mod lanes;
 mod text;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use clap::Args;
 use serde::Serialize;
 use trace_format::line::Kind;
 use trace_format::locks::LockRecord;
-use trace_format::meta::Meta;
+use trace_format::meta::{EndReason, Meta};
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
@@ -76,6 +76,7 @@ impl Layout for SummaryLayout {
             polls: 0,
             messages: 0,
             lost: 0,
+            killed: HashSet::new(),
             silent: 0,
             has_waits: false,
             open_calls: Vec::new(),
@@ -134,6 +135,8 @@ struct SummaryFormat {
     polls: u64,
     messages: u64,
     lost: u64,
+    /// The processes that were killed, by their indices.
+    killed: HashSet<usize>,
     /// The number of notifications that found no waiting thread.
     silent: u64,
     /// Whether a thread has waited for a lock or a notification.
@@ -176,6 +179,8 @@ struct Summary {
     calls: u64,
     polls: u64,
     lost: u64,
+    /// The number of processes that were killed.
+    killed: u64,
     span_ns: u64,
     tracer_ns: u64,
     functions: Vec<FunctionRow>,
@@ -255,6 +260,9 @@ impl SummaryFormat {
             }
             Meta::Lost { records, .. } | Meta::LostOtherwise { records, .. } => {
                 self.lost = self.lost.saturating_add(*records);
+            }
+            Meta::End(end) if end.reason == EndReason::Killed => {
+                self.killed.insert(self.counts.threads().threads()[thread].process);
             }
             _ => {}
         }
@@ -364,6 +372,7 @@ impl SummaryFormat {
             calls: self.counts.calls(),
             polls: self.polls,
             lost: self.lost,
+            killed: self.killed.len() as u64,
             span_ns: self.lanes.span(),
             tracer_ns: threads.waits().ns,
             functions,

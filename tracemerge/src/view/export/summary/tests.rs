@@ -138,6 +138,16 @@ fn long_names_of_threads_functions_and_places_fit_a_screen() {
 }
 
 #[test]
+fn a_short_trace_of_a_killed_program_is_called_killed_and_names_a_duration_that_fits() {
+    let lines = [(1, 1, "> app::main at src/main.rs:1"), (61_000, 1, "# end records=1 lost=0 reason=killed")];
+    let text = shown(SummaryLayout::default(), &["app"], &lines);
+    assert!(text.lines().next().is_some_and(|facts| facts.ends_with(", nothing lost, killed")), "{text}");
+    assert!(text.contains("tracemerge tree --min-duration 100ns app\n"), "{text}");
+    let text = shown(SummaryLayout::default(), &["app"], &lines[..1]);
+    assert!(text.contains("tracemerge tree app\n") && !text.contains("killed"), "{text}");
+}
+
+#[test]
 fn programs_read_the_same_facts_as_json() {
     let json = shown(SummaryLayout { json: true }, &["app"], &LINES);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();

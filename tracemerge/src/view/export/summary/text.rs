@@ -1,7 +1,7 @@
 //! The summary as text for a screen of 80 columns and 24 lines.
 
 use crate::ui::messages::{Grouped, count};
-use crate::ui::shorten::{keep_end, keep_start};
+use crate::ui::shorten::{keep_end, keep_ends, keep_start};
 use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::table::Columns;
 use crate::ui::units::duration;
@@ -62,7 +62,12 @@ fn head(summary: &Summary, apps: &[String]) -> Vec<String> {
         0 => "nothing lost".to_owned(),
         lost => format!("{} LOST", count(lost, "record")),
     };
-    let facts = format!("{} over {}, {lost}", parts.join(", "), duration(summary.span_ns));
+    let killed = match (summary.killed, summary.processes) {
+        (0, _) => String::new(),
+        (1, 1) => ", killed".to_owned(),
+        (killed, _) => format!(", {} killed", Grouped(killed)),
+    };
+    let facts = format!("{} over {}, {lost}{killed}", parts.join(", "), duration(summary.span_ns));
     match apps {
         [app] if app.chars().count() + facts.chars().count() + 2 <= SCREEN.0 => {
             vec![format!("{app}: {facts}")]
@@ -73,7 +78,7 @@ fn head(summary: &Summary, apps: &[String]) -> Vec<String> {
 }
 
 fn lane(row: &ThreadRow) -> String {
-    format!("{:<LABEL$} |{}|", keep_start(&row.thread, LABEL), row.lane)
+    format!("{:<LABEL$} |{}|", keep_ends(&row.thread, LABEL), row.lane)
 }
 
 /// Returns the table of at most `room` functions.
@@ -106,11 +111,11 @@ fn functions(summary: &Summary, room: usize) -> Vec<String> {
 /// Returns the lines about what has not ended.
 fn open(summary: &Summary) -> Vec<String> {
     let waits = summary.open_waits.iter().map(|wait| {
-        let before = format!("NOT ENDED: {} waits for ", keep_start(&wait.thread, LABEL));
+        let before = format!("NOT ENDED: {} waits for ", keep_ends(&wait.thread, LABEL));
         (before, wait.what.clone(), wait.ns)
     });
     let calls = summary.open_calls.iter().map(|call| {
-        let before = format!("not ended: {} is in ", keep_start(&call.thread, LABEL));
+        let before = format!("not ended: {} is in ", keep_ends(&call.thread, LABEL));
         (before, call.function.clone(), call.ns)
     });
     let all: Vec<_> = waits.chain(calls).collect();
@@ -150,18 +155,22 @@ pub(super) fn next_commands(summary: &Summary, apps: &[String]) -> Vec<String> {
     let waits = !summary.open_waits.is_empty() || summary.has_waits;
     // Calls that take most of the time are the thread's own functions.
     let longest = summary.functions.iter().map(|row| row.max_ns).filter(|max| *max < summary.span_ns / 2);
-    let longest = longest.max().unwrap_or(0);
-    let min = match longest / 2 {
-        0 => "1ms".to_owned(),
-        1..1_000 => "1us".to_owned(),
-        ns @ 1_000..1_000_000 => format!("{}us", ns / 1_000),
-        ns => format!("{}ms", ns / 1_000_000),
+    let shortest = match longest.max().unwrap_or(0) / 2 {
+        // A hundredth of the trace, as a power of ten.
+        0 => (summary.span_ns / 100).checked_ilog10().map_or(0, |digits| 10u64.pow(digits)),
+        half => half,
+    };
+    let min = match shortest {
+        0 => String::new(),
+        ns @ 1..1_000 => format!(" --min-duration {ns}ns"),
+        ns @ 1_000..1_000_000 => format!(" --min-duration {}us", ns / 1_000),
+        ns => format!(" --min-duration {}ms", ns / 1_000_000),
     };
     let all = [
         (waits, format!("tracemerge locks {apps}")),
         (summary.polls > 0, format!("tracemerge spans {apps}")),
         (summary.calls > 0, format!("tracemerge report {apps}")),
-        (summary.calls > 0, format!("tracemerge tree --min-duration {min} {apps}")),
+        (summary.calls > 0, format!("tracemerge tree{min} {apps}")),
         (summary.messages > 0, format!("tracemerge stats {apps}")),
         (summary.records > 0, format!("tracemerge show --last 20 {apps}")),
         (summary.records > 0, format!("tracemerge --format perfetto {apps}")),

@@ -395,3 +395,31 @@ fn a_large_trace_of_another_user_is_read_in_little_memory() {
     let merged = output.stdout.split(|byte| *byte == b'\n').filter(|line| line.len() > 900).count();
     assert_eq!(merged, number, "{}", text(&output.stderr));
 }
+
+#[test]
+fn root_learns_where_the_files_of_another_user_are_that_it_cannot_see() {
+    let Some(mut place) = Place::new() else { return };
+    let user = place.user();
+    let own = place.directory.path().join("own");
+    fs::create_dir(&own).expect("a directory");
+    std::os::unix::fs::chown(&own, Some(user), Some(user)).expect("a change of owner");
+    // Only root can write beside the program.
+    fs::set_permissions(place.directory.path(), Permissions::from_mode(0o755)).expect("a change of mode");
+    let mut command = place.command(user, &["many", "1"]);
+    assert!(command.env("TRACER_DIR", &own).status().expect("the program runs").success());
+    // For a service with a mount namespace of its own, the directory has the same name, but is another one.
+    for file in names(&own) {
+        fs::remove_file(file).expect("a file is removed");
+    }
+    let (output, _) = place.check();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let sentence =
+        format!("has put its trace files into '{}', but none of them can be read there", own.display());
+    assert!(said.contains(&sentence), "{said}");
+    // A list of another user decides nothing if there are traces.
+    let mut command = place.command(0, &["many", "1"]);
+    assert!(command.status().expect("the program runs").success());
+    let (output, _) = place.check();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}

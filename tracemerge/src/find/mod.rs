@@ -37,6 +37,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use trace_format::meta::{Cause, Run};
+use trace_format::places::Place;
 use trace_store::inspect::RunInMemory;
 use trace_store::recovery::{Recovered, path_from_bytes};
 
@@ -150,7 +151,9 @@ fn find_traces_of(app: &App, choice: Choice, part: &Part, messages: &mut Message
     }
     let chosen = choose_runs(traces, choice, &Owners::of(app), recorded);
     if chosen.boots.is_empty() {
-        return Err(no_traces(app, choice, &search));
+        let others = strangers::spend(|until| Places::of_other_users(app, until));
+        let newest = others.newest().filter(|_| matches!(choice, Choice::Newest | Choice::All));
+        return Err(newest.map_or_else(|| no_traces(app, choice, &search), files_out_of_reach));
     }
     report_choice(&chosen, choice, messages);
     rings::report_unread_runs(&chosen.boots.iter().flatten().collect::<Vec<_>>(), &runs, messages);
@@ -258,18 +261,23 @@ fn check_newest_run(said: &Places, traces: &[Trace]) -> Result<(), Error> {
     if runs.any(|run| run.id == newest.id || run.wall >= newest.wall) {
         return Ok(());
     }
+    let remedy = "--all-runs merges the files of older runs; 'tracemerge clean' deletes all files and forgets all runs";
+    Err(Error::plain(format!("{}. {remedy}", files_out_of_reach(newest))))
+}
+
+/// Returns the error that the run `newest` has put its trace files where they cannot be read.
+fn files_out_of_reach(newest: &Place) -> Error {
     let place = path_from_bytes(&newest.directory);
     let why = match std::fs::read_dir(&place) {
         Ok(_) => "none of them can be read there".to_owned(),
         Err(error) => format!("this directory cannot be read: {error}"),
     };
-    Err(Error::plain(format!(
-        "the newest known run, of process {}, begun {}, has put its trace files into {}, but {why}. \
-         --all-runs merges the files of older runs; 'tracemerge clean' deletes all files and forgets all runs",
+    Error::plain(format!(
+        "the newest known run, of process {}, begun {}, has put its trace files into {}, but {why}",
         newest.pid,
         newest.wall,
         shown(&place),
-    )))
+    ))
 }
 
 /// Finds the traces of several applications. Reports an application without traces as a loss if others have some.

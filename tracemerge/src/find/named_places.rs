@@ -3,11 +3,12 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use trace_format::name::stem;
 use trace_format::places::{self, MAX_LIST_BYTES, Place, SUFFIX};
 use trace_store::recovery::{path_from_bytes, runtime_directories};
-use trace_store::sys::open_file_of_user_to_read;
+use trace_store::sys::{open_file_of_user_to_read, private_directory_of};
 
 use crate::find::app::App;
 use crate::os::sys;
@@ -28,6 +29,22 @@ impl Places {
         for list in lists(app) {
             let Some(bytes) = read(&list, app) else { continue };
             all.extend(places::parse(&bytes).into_iter().filter(|place| is_of(place, app)));
+        }
+        all.sort_by_key(|place| place.wall);
+        Places(all)
+    }
+
+    /// Reads the lists of other users' runs of `app`, for root, until the time `until`. Each is in its user's directory of
+    /// rings. Such a user may have made it up, so it decides nothing if there are traces.
+    #[must_use]
+    pub(crate) fn of_other_users(app: &App, until: Instant) -> Places {
+        let mut all = Vec::new();
+        for list in lists(app).into_iter().take_while(|_| Instant::now() < until) {
+            let owner = list.parent().and_then(private_directory_of);
+            let bytes = owner.and_then(|owner| read_of(&list, owner));
+            all.extend(
+                places::parse(&bytes.unwrap_or_default()).into_iter().filter(|place| is_of(place, app)),
+            );
         }
         all.sort_by_key(|place| place.wall);
         Places(all)
@@ -79,10 +96,15 @@ pub(crate) fn read(list: &Path, app: &App) -> Option<Vec<u8>> {
     let found = std::fs::symlink_metadata(list).ok()?;
     let exe = app.real_path().and_then(|real| std::fs::metadata(real).ok());
     let believed = [Some(0), Some(sys::effective_user()), exe.as_ref().map(sys::owner)];
-    believed.contains(&Some(sys::owner(&found))).then_some(())?;
+    let owner = sys::owner(&found);
+    if believed.contains(&Some(owner)) { read_of(list, owner) } else { None }
+}
+
+/// Reads a list if it belongs to the user `owner`.
+fn read_of(list: &Path, owner: u32) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     // A run may have appended to the list while another one shortened it.
-    let file = open_file_of_user_to_read(list, sys::owner(&found)).ok()?;
+    let file = open_file_of_user_to_read(list, owner).ok()?;
     file.take(4 * MAX_LIST_BYTES as u64).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

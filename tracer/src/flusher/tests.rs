@@ -323,5 +323,5 @@ fn a_ring_whose_thread_ends_before_its_memory_is_reserved_can_be_freed() {
 
 #[test]
 fn one_lost_record_is_not_called_several() {
-    assert_eq!([are_lost(1), are_lost(2)], [" record is lost", " records are lost"]);
+    assert_eq!([super::are_lost(1), super::are_lost(2)], [" record is lost", " records are lost"]);
 }

@@ -169,7 +169,7 @@ fn check_notices_an_edited_file() {
     edit(&|lines| drop(lines.remove(at))).not_whole(&[&format!("{says}299 and 0 lost")]);
     edit(&|lines| lines.insert(at, lines[at].clone())).not_whole(&[&format!("{says}301 and 0 lost")]);
     edit(&|lines| lines[at] = lines[at].replace('-', "+"))
-        .not_whole(&[" are not a line", &format!("{says}299")]);
+        .not_whole(&[" are damaged: no line", &format!("{says}299")]);
     edit(&|lines| lines[at] = lines[at].replace(" : ", " | ")).not_whole(&[&format!("{says}299")]);
     edit(&|lines| lines[last] = lines[last].replace("records=300", "records=30"))
         .not_whole(&["counts 30 records"]);
@@ -178,7 +178,7 @@ fn check_notices_an_edited_file() {
     let verdict = edit(&|lines| lines.swap(at, at + 1));
     assert!(verdict.not_whole(&["ticks go back"]).ends_with(", not in order"), "{}", verdict.out);
     let of_another = |line: &str| format!("{}{:08}{}", &line[..17], 7, &line[line.find(' ').unwrap()..]);
-    edit(&|lines| lines[at] = of_another(&lines[at])).not_whole(&["are not a line of this thread's trace"]);
+    edit(&|lines| lines[at] = of_another(&lines[at])).not_whole(&["no line of this thread's trace"]);
     edit(&|_| ()).whole();
 }
 

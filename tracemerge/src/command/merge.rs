@@ -37,7 +37,7 @@ use crate::view::plan::Plan;
 use crate::view::request::{ClosingView, Request, View, is_terminal};
 use crate::view::select::{Amount, Selection};
 use crate::view::sites::SiteSelection;
-use crate::view::thread_labels::{RecordedName, thread_labels, thread_labels_in_time};
+use crate::view::thread_labels::{RecordedName, has_several_names, thread_labels, thread_labels_in_time};
 use crate::view::thread_states::ThreadStates;
 use crate::view::unmatched::unmatched_in_words;
 
@@ -111,9 +111,7 @@ pub(crate) fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     context.on_terminal = is_terminal(&target);
     let names = &context.names.clone();
     let names_in_lines = job.request.puts_names_into_lines();
-    if needs.labels_in_time || ((names_in_lines || needs.calls) && view.leaves_out()) {
-        learn_names(&mut context, &inputs, needs.labels_in_time);
-    }
+    learn_needed_names(&mut context, &inputs, &view, needs, names_in_lines || needs.calls);
     let format = || {
         let format = layout.format(&context);
         if names_in_lines { Box::new(NamedLines::new(format, names.clone())) } else { format }
@@ -236,8 +234,17 @@ fn process_ends(inputs: &Inputs) -> Vec<u64> {
     inputs.origins.iter().map(|origin| ends.get(&process(origin)).copied().unwrap_or(u64::MAX)).collect()
 }
 
-/// Adds to `context` the facts in lines of all inputs that a view needs although it may leave these lines out, or needs
-/// before it meets them: modules and, if `also_labels`, the labels of threads in time.
+/// Adds to `context` the facts that a view needs although it may leave their lines out, or needs before it meets them:
+/// modules, if `of_functions` is set, and the labels of threads in time. Reads all lines only if there may be such facts.
+fn learn_needed_names(context: &mut Context, inputs: &Inputs, view: &View, needs: Needs, of_functions: bool) {
+    let are_left_out = view.leaves_out();
+    let of_threads = needs.labels_in_time && (are_left_out || has_several_names(inputs));
+    if of_threads || (of_functions && are_left_out) {
+        learn_names(context, inputs, of_threads);
+    }
+}
+
+/// Adds to `context` the facts in lines of all inputs about modules and, if `also_labels`, the labels of threads in time.
 pub(crate) fn learn_names(context: &mut Context, inputs: &Inputs, also_labels: bool) {
     let recorded = learn_from_all(inputs, &context.names);
     if also_labels {
@@ -378,9 +385,7 @@ pub(crate) fn write_chosen(
     let mut context = context_of(needs, &view, &inputs, &plan, symbols_of(&request.symbols, chosen));
     context.apps = given(apps);
     context.depth = request.depth;
-    if needs.labels_in_time || (needs.calls && view.leaves_out()) {
-        learn_names(&mut context, &inputs, needs.labels_in_time);
-    }
+    learn_needed_names(&mut context, &inputs, &view, needs, needs.calls);
     // What is not in order is known before.
     plan.check_all_bytes(&mut inputs)?;
     let format = || layout.format(&context);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use trace_format::line::Ticks;
 use trace_format::meta::Run;
 
+use crate::find::header::names_at_ends;
 use crate::input::inputs::{Inputs, Origin};
 
 /// The number of bytes of a thread's name that the operating system keeps. A thread that was given no name
@@ -130,6 +131,19 @@ pub(crate) struct LabelsInTime {
     pub first: Option<Arc<Label>>,
     /// The labels by later names.
     pub later: LaterLabels,
+}
+
+/// Returns whether a thread has had several names of its own, according to the first and the last bytes of its files. If
+/// a thread got its first name back in between, only a look at all bytes shows that.
+#[must_use]
+pub(crate) fn has_several_names(inputs: &Inputs) -> bool {
+    let mut first: HashMap<ThreadKey<'_>, String> = HashMap::new();
+    traces_of(inputs).zip(inputs.boots.iter().flatten()).any(|(trace, source)| {
+        let Some(run) = trace.run.filter(|_| !trace.is_log) else { return false };
+        let names = names_at_ends(&source.outline());
+        let mut own = names.iter().filter_map(|name| label_of_name(name, trace.tid, run));
+        own.any(|own| *first.entry(key(&trace)).or_insert_with(|| own.clone()) != own)
+    })
 }
 
 /// Returns the labels that the thread of each origin has one after another, by all `names` that the inputs record.

@@ -358,8 +358,14 @@ mod tests {
         let rustc = place.path().join("rustc");
         let script = "#!/bin/sh\nfor directory; do :; done\ncat > \"$directory/probe\" <<'END'\n#!/bin/sh\n\
                       echo 'probe: libx.so: cannot open' >&2; exit 127\nEND\nchmod +x \"$directory/probe\"\n";
-        fs::write(&rustc, script).expect("it can be written");
-        fs::set_permissions(&rustc, fs::Permissions::from_mode(0o755)).expect("it is a program");
+        let text = place.path().join("text");
+        fs::write(&text, script).expect("it can be written");
+        fs::set_permissions(&text, fs::Permissions::from_mode(0o755)).expect("it is a program");
+        // A copy that another process makes: a file that this process writes may be open in a process that another test
+        // has just started, and no program then.
+        assert!(
+            Command::new("cp").args(["-p".as_ref(), &*text, &*rustc]).status().expect("it runs").success()
+        );
         let (version, host) = ("rustc 1.99.0\n".to_owned(), "this machine".to_owned());
         let toolchain = Toolchain { version, host, rustc: rustc.into(), linker: None };
         let refused = toolchain.probe(Path::new("libx.so"), place.path()).expect_err("it cannot be loaded");

@@ -122,7 +122,15 @@ impl Place {
 }
 
 pub fn ran(command: &mut Command) -> Ran {
-    let Output { status, stdout, stderr } = command.output().unwrap();
+    let Output { status, stdout, stderr } = loop {
+        match command.output() {
+            // A process that another test has just started holds the program, which a test has written, open.
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            output => break output.unwrap(),
+        }
+    };
     let err = String::from_utf8_lossy(&stderr);
     // Windows writes the paths of this directory with its own separator.
     let err = if cfg!(windows) { err.replace(r".\", "./") } else { err.into_owned() };

@@ -2,6 +2,7 @@
 //! threads. A span is *busy* while a thread is in it, and *idle* otherwise.
 
 pub(crate) mod arguments;
+mod chain;
 pub(crate) mod rows;
 mod steps;
 
@@ -53,7 +54,8 @@ Without an option there is a row for each name of spans and each span that opene
 with the median (p50), the 99th percentile (to 1 %) and the maximum of each time. --slow
 lists single spans. --id shows the steps of one span: for each time in which it was idle, the
 spans that were busy meanwhile, and the span that a thread left last before this one was resumed,
-which is often the span that it waited for.
+which is often the span that it waited for. For the longest idle time, the chain of these spans
+follows: which span that one had waited for, and so on.
 
 Examples:
   tracemerge spans ./app

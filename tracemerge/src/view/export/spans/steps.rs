@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use trace_format::locks::{LockRecord, LockWait};
 
 use crate::ui::messages::{Grouped, count};
 use crate::ui::units::duration;
 use crate::view::export::events::{Event, Inventory};
+use crate::view::export::spans::chain::{Chains, Idle, Left};
 use crate::view::known_spans::{SpanKey, add_off};
 use crate::view::span_message::{SpanMessage, Subject};
 use crate::view::thread_states::OffSum;
@@ -25,6 +27,8 @@ struct Inside {
     key: SpanKey,
     name: String,
     since: u64,
+    /// The span that was left last before the thread entered this one.
+    after: Option<Left>,
 }
 
 /// The wait of a thread for a lock.
@@ -41,7 +45,7 @@ enum Step {
     Fields(String),
     Busy { thread: usize, ns: u64, off: Option<OffSum> },
     Waited { text: String, ns: u64 },
-    Idle { ns: u64, after: Option<(String, u64)>, busy: Vec<(String, u64)> },
+    Idle { idle: Arc<Idle>, busy: Vec<(String, u64)> },
     Left,
     Closed,
 }
@@ -62,6 +66,8 @@ struct Followed {
     others: HashMap<u64, (String, u64)>,
     steps: Vec<(u64, Step)>,
     left_out: u64,
+    /// The longest time in which the span was idle until a thread resumed it.
+    longest: Option<Arc<Idle>>,
     /// The time for which a thread was in the span, without the waits of that thread for the tracer; `waited` is the
     /// time of these waits.
     busy: u64,
@@ -87,23 +93,27 @@ pub(super) struct Steps {
     /// The spans that each thread is in, the innermost last.
     inside: Vec<Vec<Inside>>,
     waiting: HashMap<usize, Waiting>,
-    /// The last other span that was left in each process, and the time when it was left.
-    last_left: HashMap<usize, (String, u64)>,
+    chains: Chains,
 }
 
 impl Steps {
     /// Follows the spans with the id `id`, with offsets from `first`.
     pub(super) fn new(id: u64, first: u64) -> Steps {
         let (followed, inside) = (BTreeMap::new(), Vec::new());
-        Steps { id, first, followed, inside, waiting: HashMap::new(), last_left: HashMap::new() }
+        Steps { id, first, followed, inside, waiting: HashMap::new(), chains: Chains::default() }
     }
 
     /// Adds the step that a message about the followed span reports: its beginning, new values of fields, or its end.
     pub(super) fn message(&mut self, event: &Event<'_>, process: usize, message: &SpanMessage<'_>) {
+        let (now, key) = (event.time, (process, message.id));
+        match message.subject {
+            Subject::New(_) => self.chains.begin(key, message.name, now),
+            Subject::Closed => self.chains.end(key),
+            Subject::Recorded | Subject::FollowsFrom(_) => {}
+        }
         if message.id != self.id {
             return;
         }
-        let now = event.time;
         let followed = self.followed.entry(process).or_default();
         match message.subject {
             Subject::New(parent) => {
@@ -128,12 +138,17 @@ impl Steps {
         if self.inside.len() <= event.thread {
             self.inside.resize_with(event.thread + 1, Vec::new);
         }
+        self.chains.begin(key, name, now);
+        let enclosing = self.inside[event.thread].last().map(|inside| (inside.since, inside.after));
+        let (idle, after) = self.chains.enter(key, now, enclosing);
         if key.1 == self.id {
             self.followed.entry(key.0).or_insert_with(|| {
                 let steps = vec![(now, Step::Began)];
                 Followed { name: name.to_owned(), began: now, idle_since: now, steps, ..Followed::default() }
             });
-            self.end_idling(key.0, now, inventory);
+            if let Some(idle) = idle {
+                self.end_idling(key.0, idle, inventory);
+            }
             if let Some(followed) = self.followed.get_mut(&key.0) {
                 followed.entered += 1;
                 if followed.entered == 1 {
@@ -141,12 +156,12 @@ impl Steps {
                 }
             }
         }
-        self.inside[event.thread].push(Inside { key, name: name.to_owned(), since: now });
+        self.inside[event.thread].push(Inside { key, name: name.to_owned(), since: now, after });
     }
 
     /// Ends the time for which the followed span of a process was idle.
-    fn end_idling(&mut self, process: usize, now: u64, inventory: &Inventory) {
-        let Some(since) = self.followed.get(&process).map(|followed| followed.idle_since) else { return };
+    fn end_idling(&mut self, process: usize, idle: Arc<Idle>, inventory: &Inventory) {
+        let (since, now) = (idle.since, idle.since + idle.ns);
         let mut inside: Vec<(u64, String, u64)> = Vec::new();
         for (thread, spans) in self.inside.iter().enumerate() {
             let others = spans.iter().filter(|inside| inside.key.0 == process && inside.key.1 != self.id);
@@ -155,10 +170,7 @@ impl Steps {
                 (other.key.1, other.name.clone(), busy)
             }));
         }
-        let last_left = self.last_left.get(&process).cloned();
-        let Some(followed) = self.followed.get_mut(&process).filter(|followed| followed.entered == 0) else {
-            return;
-        };
+        let Some(followed) = self.followed.get_mut(&process) else { return };
         for (id, name, busy) in inside {
             add_busy(followed, id, &name, busy);
         }
@@ -166,9 +178,10 @@ impl Steps {
         busy.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
         busy.retain(|(_, ns)| *ns > 0);
         busy.truncate(OTHERS.1);
-        let after =
-            last_left.filter(|(_, left)| *left >= since).map(|(name, left)| (name, now - left.min(now)));
-        followed.step(since, Step::Idle { ns: now.saturating_sub(since), after, busy });
+        if followed.longest.as_ref().is_none_or(|longest| longest.ns < idle.ns) {
+            followed.longest = Some(idle.clone());
+        }
+        followed.step(since, Step::Idle { idle, busy });
     }
 
     /// Ends a thread's stay in a span, and the span itself if `ends`.
@@ -184,16 +197,13 @@ impl Steps {
         let found = of_thread(event.thread).or_else(on_another);
         let Some((thread, at)) = found else { return };
         let Inside { name, since, .. } = self.inside[thread].remove(at);
+        self.chains.leave(key, now, ends);
         let work = inventory.registry.work(thread);
-        let Some(followed) = self.followed.get_mut(&key.0) else {
-            self.last_left.insert(key.0, (format!("{name} #{}", key.1), now));
-            return;
-        };
+        let Some(followed) = self.followed.get_mut(&key.0) else { return };
         if key.1 != self.id {
             if followed.entered == 0 {
                 add_busy(followed, key.1, &name, work.between(since.max(followed.idle_since), now));
             }
-            self.last_left.insert(key.0, (format!("{name} #{}", key.1), now));
             return;
         }
         let ns = work.between(since, now);
@@ -332,9 +342,7 @@ impl Steps {
             count(*polls, "poll"),
         );
         for (at, step) in &followed.steps {
-            let offset = at.saturating_sub(self.first);
-            let (whole, part) = (offset / 1_000_000_000, offset % 1_000_000_000);
-            let _ = write!(text, "{whole:>6}.{part:09}  ");
+            let _ = write!(text, "{}  ", self.offset(*at));
             let label = |thread: usize| inventory.threads()[thread].label();
             let _ = match step {
                 Step::Began => writeln!(text, "{:>9}  begins", ""),
@@ -347,9 +355,9 @@ impl Steps {
                 Step::Waited { text: lock, ns } => {
                     writeln!(text, "{:>9}    waited for {lock}", duration(*ns))
                 }
-                Step::Idle { ns, after, busy } => {
-                    let mut line = format!("{:>9}  idle", duration(*ns));
-                    if let Some((name, before)) = after {
+                Step::Idle { idle, busy } => {
+                    let mut line = format!("{:>9}  idle", duration(idle.ns));
+                    if let Some((name, before)) = &idle.after {
                         let _ = write!(
                             line,
                             "; the span was resumed {} after a thread left {name}",
@@ -378,6 +386,26 @@ impl Steps {
         if followed.left_out > 0 {
             let _ = writeln!(text, "… and {} more steps", Grouped(followed.left_out));
         }
+        let idle_at_end =
+            if ended.is_none() && *entered == 0 { end.saturating_sub(followed.idle_since) } else { 0 };
+        let longest = followed.longest.as_ref().filter(|longest| longest.ns >= idle_at_end);
+        let chain = longest.map_or_else(Vec::new, |longest| longest.chain(duration));
+        if !chain.is_empty() {
+            let _ = writeln!(
+                text,
+                "the longest idle time, and what the spans waited for, as far as the records say:"
+            );
+        }
+        for (time, line) in chain {
+            let (at, ns) = time.map_or_else(Default::default, |(at, ns)| (self.offset(at), duration(ns)));
+            let _ = writeln!(text, "{at:>16}  {ns:>9}  {line}");
+        }
+    }
+
+    /// Returns a time in nanoseconds of steady time as seconds since the beginning of the trace.
+    fn offset(&self, at: u64) -> String {
+        let offset = at.saturating_sub(self.first);
+        format!("{:>6}.{:09}", offset / 1_000_000_000, offset % 1_000_000_000)
     }
 }
 

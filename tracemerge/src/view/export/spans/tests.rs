@@ -127,10 +127,119 @@ request #13: 20.5 us, busy 2.00 us in 2 polls, idle 18.5 us
      0.000025100     800 ns    waited for lock 4 at src/a.rs:7, behind a in server #1
      0.000025000    1.00 us  busy on c
      0.000026500             is closed
+the longest idle time, and what the spans waited for, as far as the records say:
+     0.000007500    17.5 us  request #13 idle, until 1.00 us after a thread left request #12
+     0.000005000    15.0 us  request #12 idle; no span was left shortly before its end
 ";
     assert_eq!(shown(layout, &REQUESTS), expected);
     let none = shown(SpansLayout { id: Some(99), ..SpansLayout::default() }, &REQUESTS);
     assert!(none.starts_with("no span has the number 99"), "{none}");
+}
+
+/// Returns the lines after the steps of a span, with the line feed before them: the chain of spans that it waited for.
+fn chain(id: u64, lines: &[(u64, u64, &str)]) -> String {
+    let text = shown(SpansLayout { id: Some(id), ..SpansLayout::default() }, lines);
+    text.split_once("the records say:").map_or_else(String::new, |(_, chain)| chain.to_owned())
+}
+
+#[test]
+fn a_chain_of_requests_ends_at_the_one_that_waited_for_no_other() {
+    // Each request has a span within, and each waits until the one before it has ended.
+    let lines = [
+        (1_000, 1, "> span=1 first at a.rs:1"),
+        (1_100, 1, "> span=11 hold at a.rs:2"),
+        (1_200, 1, "< span=11 hold at a.rs:2"),
+        (1_300, 1, "< span=1 first at a.rs:1"),
+        (2_000, 1, "> span=2 second at a.rs:1"),
+        (2_100, 1, "> span=12 hold at a.rs:2"),
+        (2_200, 1, "< span=12 hold at a.rs:2"),
+        (2_300, 1, "< span=2 second at a.rs:1"),
+        (3_000, 2, "> span=3 third at a.rs:1"),
+        (3_100, 2, "< span=3 third at a.rs:1"),
+        (50_000, 1, "> span=1 first at a.rs:1"),
+        (50_100, 1, "> span=11 hold at a.rs:2"),
+        (50_200, 1, "< span=11 ended hold at a.rs:2"),
+        (50_300, 1, "< span=1 ended first at a.rs:1"),
+        (51_000, 2, "> span=2 second at a.rs:1"),
+        (51_100, 2, "> span=12 hold at a.rs:2"),
+        (60_000, 2, "< span=12 ended hold at a.rs:2"),
+        (60_100, 2, "< span=2 ended second at a.rs:1"),
+        (61_000, 1, "> span=3 third at a.rs:1"),
+        (62_000, 1, "< span=3 ended third at a.rs:1"),
+    ];
+    let behind_second = "
+     0.000002300    48.7 us  second #2 idle, until 700 ns after a thread left first #1
+     0.000001300    48.7 us  first #1 idle; no span was left shortly before its end
+";
+    let third = "\n     0.000003100    57.9 us  third #3 idle, until 900 ns after a thread left second #2";
+    assert_eq!(chain(3, &lines), format!("{third}{behind_second}"));
+    assert_eq!(chain(2, &lines), behind_second);
+    // The span within waited for what its request waited for, and not for its request, which is left after it.
+    let hold = "\n     0.000002200    48.9 us  hold #12 idle, until 800 ns after a thread left first #1\n";
+    let first = "     0.000001300    48.7 us  first #1 idle; no span was left shortly before its end\n";
+    assert_eq!(chain(12, &lines), format!("{hold}{first}"));
+    // No span was left while the first one was idle, or only long before it was resumed.
+    assert_eq!(chain(1, &lines), "");
+}
+
+#[test]
+fn a_chain_ends_at_a_span_that_was_busy() {
+    let lines = [
+        (1_000, 1, "> span=1 first at a.rs:1"),
+        (2_000, 2, "> span=2 second at a.rs:1"),
+        (3_000, 2, "< span=2 second at a.rs:1"),
+        (9_000, 1, "< span=1 ended first at a.rs:1"),
+        (9_500, 2, "> span=2 second at a.rs:1"),
+        (9_900, 2, "< span=2 ended second at a.rs:1"),
+    ];
+    let expected = "
+     0.000003000    6.50 us  second #2 idle, until 500 ns after a thread left first #1
+                             first #1 was not idle in that time
+";
+    assert_eq!(chain(2, &lines), expected);
+}
+
+#[test]
+fn a_span_that_is_idle_at_the_end_has_no_chain_of_a_shorter_wait() {
+    let lines = [
+        (1_000, 1, "> span=1 first at a.rs:1"),
+        (2_000, 2, "> span=2 second at a.rs:1"),
+        (3_000, 2, "< span=2 second at a.rs:1"),
+        (9_000, 1, "< span=1 ended first at a.rs:1"),
+        (9_500, 2, "> span=2 second at a.rs:1"),
+        (9_900, 2, "< span=2 second at a.rs:1"),
+        (50_000, 1, ": the last record"),
+    ];
+    assert_eq!(chain(2, &lines), "");
+}
+
+#[test]
+fn a_long_chain_of_requests_is_shown_in_part() {
+    // Each request becomes idle at 10 ns times its number, and is resumed after the one before it.
+    let requests = 1_000;
+    let enter: Vec<String> = (1..=requests).map(|id| format!("> span={id} request at a.rs:1")).collect();
+    let leave: Vec<String> = (1..=requests).map(|id| format!("< span={id} request at a.rs:1")).collect();
+    let end: Vec<String> = (1..=requests).map(|id| format!("< span={id} ended request at a.rs:1")).collect();
+    let mut lines = Vec::new();
+    for at in 0..requests {
+        lines.push((10 * at as u64, 1, enter[at].as_str()));
+        lines.push((10 * at as u64 + 1, 1, leave[at].as_str()));
+    }
+    for at in 0..requests {
+        lines.push((100_000 + 100 * at as u64, 1, enter[at].as_str()));
+        lines.push((100_010 + 100 * at as u64, 1, end[at].as_str()));
+    }
+    for last in [1_000, 999, 500, 70, 64, 63, 40] {
+        let chain = chain(last, &lines);
+        let spans: Vec<u64> = chain
+            .lines()
+            .filter_map(|line| line.split_once('#')?.1.split_whitespace().next()?.parse().ok())
+            .collect();
+        assert_eq!(spans, (last - 15..=last).rev().collect::<Vec<u64>>(), "{chain}");
+        assert!(chain.ends_with("… and more\n"), "{chain}");
+    }
+    // The first request is idle until the beginning of the second half, after no other.
+    assert_eq!(chain(5, &lines).trim_start().lines().count(), 5);
 }
 
 #[test]

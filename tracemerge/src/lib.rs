@@ -83,6 +83,7 @@ pub fn cargo_tracer(args: impl IntoIterator<Item = OsString>) -> u8 {
 
 /// Runs the command with `args`, the first of which is the command's own name, and returns the exit status.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
+    os::environment::replace_missing_temporary_directory();
     let args: Vec<OsString> = args.into_iter().collect();
     let cli = match cli::parse(args.iter().cloned()) {
         Ok(cli) => cli,

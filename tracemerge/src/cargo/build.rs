@@ -176,7 +176,8 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
 /// Returns a description of the hooks that can be made by the compiler that Cargo would call with the arguments
 /// `words`.
 pub(super) fn describe(words: &[OsString]) -> Result<String, Error> {
-    let place = tempfile::tempdir().map_err(|error| Error::io("create", &std::env::temp_dir(), error))?;
+    let place =
+        tempfile::tempdir().map_err(|error| Error::io("create", &tempfile::env::temp_dir(), error))?;
     let library = linkable(library()?, place.path())?;
     Toolchain::find(&Configuration::read(words))?.describe(&library, place.path())
 }

@@ -16,6 +16,7 @@ mod wrapper;
 
 use std::ffi::OsString;
 
+use crate::os::environment::replace_missing_temporary_directory;
 use crate::ui::console::{Content, print};
 use crate::ui::messages::{Messages, set_program_name};
 
@@ -30,6 +31,7 @@ pub(crate) fn main(
 ) -> u8 {
     // The user has called `cargo tracer`, whichever program started this process.
     set_program_name("cargo tracer");
+    replace_missing_temporary_directory();
     let mut args: Vec<OsString> = args.into_iter().skip(1).collect();
     // Cargo passes the name of its command on, `tracer`.
     let is_command = args.first().is_some_and(|word| word == "tracer");

@@ -3,7 +3,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(crate) use trace_store::variables::{DEFAULT_FORMAT, ENABLE, SCHED};
 use trace_store::variables::{DIR, FILTER, FUNCTIONS, MAX_DEPTH, MIN_DURATION, TRIGGER, value};
@@ -33,6 +33,15 @@ pub(crate) fn wants_states() -> Result<bool, OsString> {
 #[must_use]
 pub(crate) fn place_of_large_files() -> Option<PathBuf> {
     (cfg!(unix) && value("TMPDIR").is_none()).then(|| PathBuf::from("/var/tmp"))
+}
+
+/// Uses `/tmp` for temporary files if `TMPDIR` names no directory, as compilers do. Call it before anything makes a
+/// temporary file.
+pub(crate) fn replace_missing_temporary_directory() {
+    if cfg!(unix) && !tempfile::env::temp_dir().is_dir() {
+        // An error means that an earlier call has replaced it.
+        let _ = tempfile::env::override_temp_dir(Path::new("/tmp"));
+    }
 }
 
 /// Returns whether colours are unwanted: if `NO_COLOR` has any value except the empty one (<https://no-color.org>),

@@ -150,3 +150,17 @@ fn lines_from_before_the_counters_zero_have_no_time() {
         assert!(begins && lines.len() == 3, "{lines:#?}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_log_from_a_pipe_is_read_even_if_the_directory_for_temporary_files_is_missing() {
+    let place = Place::new();
+    let run = Run { ticks: Ticks(0), wall: Wall(NOON * SECOND), clock: ClockKind::System, ..run(5, 0) };
+    place.write("app.trace.9", file(&run, 9, &[0, 60 * SECOND]));
+    let mut shell = place.program("sh");
+    shell.args(["-c", r#"echo "2026-11-21T13:00:06Z one" | "$0" --with /dev/stdin ./app -o -"#]);
+    shell.arg(env!("CARGO_BIN_EXE_tracemerge")).env("TMPDIR", place.path("missing"));
+    let ran = ran(&mut shell);
+    assert_eq!(ran.status, Some(0), "{}", ran.err);
+    assert!(String::from_utf8(ran.out).unwrap().contains("2026-11-21T13:00:06Z one"), "{}", ran.err);
+}

@@ -35,7 +35,8 @@ pub(super) fn ask(question: &Question, messages: &mut Messages) -> Result<(), Er
     let program = Program::find()?;
     // A signal deletes the scratch directory.
     Signals::take();
-    let failed = |error| Error::io("make a directory for temporary files in", &std::env::temp_dir(), error);
+    let failed =
+        |error| Error::io("make a directory for temporary files in", &tempfile::env::temp_dir(), error);
     let scratch = Scratch::new().map_err(failed)?;
     let set = set_of(question, &scratch, messages)?;
     let listed = checked_files(&set, &TABLES).and_then(|files| {

@@ -361,6 +361,10 @@ fn any_path_can_be_that_of_a_project_a_temporary_file_a_home_and_an_installation
             assert!(ran.printed.contains("APP_HOME=/opt/app"), "{words:?}: {}", ran.printed);
         }
     }
+    // Compilers use another directory if that of the variable is missing.
+    project.set("TMPDIR", project.place.path().join("missing"));
+    let ran = project.run(&["run", "--exclude", "dep::quiet"]);
+    assert_eq!(of_program(&ran), all_but("dep::quiet"), "{}", ran.said);
 }
 
 #[test]

@@ -41,7 +41,7 @@ use trace_format::places::Place;
 use trace_store::inspect::RunInMemory;
 use trace_store::recovery::{Recovered, path_from_bytes};
 
-use crate::find::app::{App, directory_of};
+use crate::find::app::{App, directory_of, without_merged_suffix};
 use crate::find::choose::{Choice, Chosen, choose_runs};
 use crate::find::completeness::Completeness;
 use crate::find::dead_runs::{causes, is_of, recover_own};
@@ -49,7 +49,7 @@ use crate::find::header::{HeaderRefusal, Trace, read_all, read_own};
 use crate::find::named_places::Places;
 use crate::find::owners::{Owners, of_users, recorded};
 use crate::find::part::Part;
-use crate::find::search::{Search, search};
+use crate::find::search::{Search, app_of_trace, search};
 use crate::find::strangers::RunsOfOtherUsers;
 use crate::os::environment::trace_directory;
 use crate::os::sys::{FileId, effective_user};
@@ -403,9 +403,24 @@ fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
         }
         Choice::Newest | Choice::All => {}
     }
+    if let Some(program) = program_of_trace_file(&app.given) {
+        return Error::plain(format!(
+            "{given} is a file of a trace. Name the program that made it: {}",
+            shown(&program)
+        ));
+    }
     let meant = subcommand_like(&app.given)
         .map_or_else(String::new, |name| format!(" Did you mean the command '{name}'?"));
     Error::plain(format!("no trace files of {given}.{meant} {}", search_and_remedy(app, search)))
+}
+
+/// Returns the path of the program whose trace or merged trace the file at `path` is by its name; `None` if the file
+/// has another name or does not exist.
+fn program_of_trace_file(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name().filter(|_| path.is_file())?;
+    let merged = without_merged_suffix(path);
+    let program = app_of_trace(name).or((merged != name && !merged.is_empty()).then_some(merged))?;
+    Some(path.with_file_name(program))
 }
 
 /// Reports runs of one boot whose clocks disagree.

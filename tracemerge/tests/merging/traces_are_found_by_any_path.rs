@@ -137,3 +137,20 @@ fn errors_about_missing_traces_name_the_places_and_the_variables() {
         assert!(ran.err.contains(told), "{told}: {}", ran.err);
     }
 }
+
+#[test]
+fn a_trace_file_in_place_of_its_program_is_refused_with_the_name_of_the_program() {
+    let place = Place::with_one_file();
+    assert_eq!(place.merge(["./app"]).status, Some(0));
+    for (file, program) in [("app.trace.9", "app"), ("./app.trace.9", "./app"), ("app.trace.merge", "app")] {
+        for command in ["show", "report", "info", "tree"] {
+            let ran = place.merge([command, file]);
+            let expected =
+                format!("'{file}' is a file of a trace. Name the program that made it: '{program}'");
+            assert!(ran.status == Some(2) && ran.err.contains(&expected), "{command}: {}", ran.err);
+        }
+    }
+    // If there is no such file, its name is that of a program without traces.
+    let ran = place.merge(["show", "app.trace.10"]);
+    assert!(ran.err.contains("no trace files of 'app.trace.10'"), "{}", ran.err);
+}

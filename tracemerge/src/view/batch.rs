@@ -57,8 +57,7 @@ impl<T: RecordHolder> Sink for RecordBatch<'_, T> {
     }
 }
 
-/// Passes each record of `range` to `next`. Adds `first` to the index of the record's source, which makes it the
-/// index of its origin.
+/// Passes each record of `range` to `next`, with the index of its origin: the index of its source plus `first`.
 fn pass_on(
     records: &Records,
     range: Range<usize>,

@@ -1,10 +1,10 @@
-//! Values by small numbers, such as function numbers: a table stores them in an array as long as the array is
-//! dense enough, and the others in a map. Each of thousands of threads has such a table, and a thread may use
-//! only the last of a million functions.
+//! Tables of values by small numbers, such as function numbers. A table stores values in an array as long as the
+//! array is dense enough, and all other values in a map. Each of thousands of threads has such a table, and a thread
+//! may use only the last of a million functions.
 
 use crate::file::fast_map::FastMap;
 
-/// The maximum count of elements of the array for each number that has a value.
+/// The maximum number of elements of the array for each number that has a value.
 const PLACES: usize = 16;
 /// A constant that is added to the count of numbers that have a value before it is multiplied by [`PLACES`], so that
 /// a table with few values has an array, too.

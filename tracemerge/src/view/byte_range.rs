@@ -16,12 +16,12 @@ use crate::input::boundary::{Boundary, first_from};
 use crate::input::slice::TickPeriod;
 use crate::input::source::{Content, SortedRange, Source};
 
-/// Returns the part of a sorted range whose lines are in `period`: the lines in `period` that a merge of the
-/// whole range would show.
+/// Narrows a sorted range to the bytes whose lines are in `period`. The range of a rendered source stays whole if the
+/// source has such lines, and becomes empty otherwise.
 #[must_use]
 pub(crate) fn narrowed(range: SortedRange, source: &Source, period: TickPeriod) -> SortedRange {
     if let Content::Rendered(render) = source.content() {
-        // A renderer returns lines by their ticks, so only the existence of such lines matters here.
+        // The renderer selects lines by their ticks itself, so it only matters whether there are any in the period.
         let until = period.until.unwrap_or(u64::MAX);
         let any = render.period().is_some_and(|(first, last)| last >= period.since && first < until);
         return SortedRange { start: 0, end: if any { source.size() } else { 0 }, ..range };
@@ -30,8 +30,7 @@ pub(crate) fn narrowed(range: SortedRange, source: &Source, period: TickPeriod) 
         return range;
     }
     let bytes = &source.bytes()[..range.end];
-    // Bytes that are not a line belong to the line before them; at the beginning of a file, to its first
-    // line.
+    // Bytes that are not a line belong to the line before them or, at the beginning of a file, to its first line.
     let (first, last) = (Boundary::before(bytes, range.start), Boundary::end(bytes));
     let place = |ticks| first_from(bytes, ticks, first, last, usize::MAX).at;
     let start = place(period.since);
@@ -39,8 +38,8 @@ pub(crate) fn narrowed(range: SortedRange, source: &Source, period: TickPeriod) 
     SortedRange { start, end: end.max(start), ..range }
 }
 
-/// Returns the ticks of the first of the last `wanted` messages of all `ranges` together; `None` if there are
-/// fewer messages. Reads each range backwards from its end, and little more than necessary.
+/// Returns the ticks of the oldest of the newest `wanted` messages of all `ranges` together; `None` if there are
+/// fewer messages. Reads each range backwards from its end, only until older messages can no longer be among these.
 #[must_use]
 pub(crate) fn since_for_last(
     sources: &[Source],

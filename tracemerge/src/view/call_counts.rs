@@ -68,8 +68,8 @@ pub(crate) struct CallCounts {
     /// The spans, if they are counted.
     spans: Option<KnownSpans>,
     entered_spans: SpanThreads,
-    /// Whether the records must come in the order of the merge: spans are counted, and there was one, or a thread has
-    /// left a span that it had not entered.
+    /// Whether the records must come in the order of the merge: because spans are counted and there was one, or
+    /// because a thread has left a span that it had not entered.
     needs_merge: bool,
     /// The counts of records that are not calls.
     others: OtherRecords,
@@ -194,8 +194,8 @@ struct Paths {
     own: Vec<(u64, u64)>,
 }
 
-/// A step of a path that stands for all calls nested too deeply. After this step, a path has only one more:
-/// the function, at whatever depth it was called.
+/// A step of a path that stands for all calls nested too deeply. Only one more step follows it: the called function,
+/// whatever the depth of the call.
 const FOLDED: FunctionId = FunctionId::MAX;
 
 impl OpenThread {
@@ -247,7 +247,7 @@ impl Paths {
     /// Adds the times of paths that were counted separately. Returns the index in `self` of each path of `other`.
     fn add(&mut self, other: &Paths) -> Vec<u32> {
         let mut here: Vec<u32> = Vec::with_capacity(other.nodes.len());
-        // A path comes after its parent.
+        // The parent of a path always comes before the path.
         for (&(around, function), own) in other.nodes.iter().zip(&other.own) {
             let path = self.step(around.map(|around| here[around as usize]), function);
             let sum = &mut self.own[path as usize];
@@ -355,8 +355,8 @@ impl CallCounts {
         self.recursion = self.recursion.into_iter().chain(seen).max_by_key(order);
     }
 
-    /// Returns whether the records must come in the order of the merge: spans are counted, and there was one, or a
-    /// thread has left a span that another one may have entered.
+    /// Returns whether the records must come in the order of the merge: because spans are counted and there was one,
+    /// or because a thread has left a span that another thread may have entered.
     #[must_use]
     pub(crate) fn needs_merge(&self) -> bool {
         self.needs_merge
@@ -392,7 +392,7 @@ impl CallCounts {
         self.counted.iter().map(|(.., counted)| counted.calls).sum()
     }
 
-    /// Returns whether there was neither a call nor a part of one.
+    /// Returns whether no call has ended and no leave record without an enter record was found.
     #[must_use]
     pub(crate) fn has_no_calls(&self) -> bool {
         self.calls() == 0 && self.cut_calls().unmatched == 0
@@ -460,8 +460,8 @@ impl CallCounts {
         }
     }
 
-    /// Adds an enter or leave record of a thread. Returns the thread whose call begins or ends: another one if the
-    /// record leaves a span that the other thread has entered.
+    /// Adds an enter or leave record of a thread. Returns the thread whose call begins or ends: another thread if
+    /// that one has entered the span that the record leaves.
     #[inline]
     fn call(&mut self, thread: usize, is_entered: bool, call_info: &CallInfo, ticks: Ticks) -> usize {
         let &CallInfo { called, span, left } = call_info;
@@ -519,7 +519,7 @@ impl CallCounts {
         }
     }
 
-    /// Ends the spans that are open, at the ends of their processes.
+    /// Ends the spans that are still open, at the last signs of life of their processes.
     fn end_spans(&mut self) {
         let Some(spans) = &mut self.spans else { return };
         for (thread, of) in self.threads.threads().iter().enumerate() {
@@ -602,8 +602,8 @@ impl CallCounts {
         }
     }
 
-    /// Puts the calls that outlive the call that is left now into their new order, and adds their times so far to the
-    /// times of the calls around them.
+    /// Reorders the values that are stored for each open call if calls outlive the call that is left now. Adds the
+    /// times that the outliving calls have taken so far to the times of the calls around them.
     #[cold]
     fn overlap(&mut self, thread: usize, left: usize, now: u64) {
         let OpenThread { calls, paths, off_inside } = &mut self.open[thread];
@@ -688,7 +688,7 @@ impl CallCounts {
         }
     }
 
-    /// Returns empty counts that know no thread, and make the same choice of what is counted.
+    /// Returns empty counts with the same settings that know no threads yet.
     #[must_use]
     pub(crate) fn anew(&self) -> CallCounts {
         CallCounts::new(self.counting, self.threads.anew())

@@ -1,22 +1,22 @@
 //! The open calls of a thread, derived from its enter and leave records.
 //!
-//! A leave record belongs to the innermost open call of the same place: both records have the address of the
-//! entered function, or the site. Hooks of some compilers do not name the function in the leave record, which
-//! then belongs to the innermost open call of a hook. The name of a function may have become known between the
-//! two records. A leave record without an open call is ignored: its enter record was lost, or is before the
-//! examined part. So the depth never drifts.
+//! A leave record belongs to the innermost open call of the same place: both records have the address of the entered
+//! function, or the site. Hooks of some compilers do not name the function in the leave record, which then belongs to
+//! the innermost open call of a hook. The name of a function may have become known between the two records. A leave
+//! record without an open call is ignored: its enter record was lost, or is before the examined part. So the depth
+//! never drifts.
 //!
-//! Calls further in than the one that is left have two explanations. Either they have no leave record of their
-//! own, because it was lost, or because a `longjmp` or an unwinding that runs no code has ended them: then they
-//! end with the enclosing call. Or they *outlive* the enclosing call, because a guard is dropped later than
-//! another one that was made before it: then they are moved below this call in the stack, overlap with it, and
-//! have their leave records later. [`OpenCalls::outlives`] decides.
+//! If calls inside the left call are still open, there are two explanations. Either they have no leave record of
+//! their own, because it was lost, or because a `longjmp` or an unwinding that runs no code has ended them: then they
+//! end with the enclosing call. Or they *outlive* the enclosing call, because the guard of the enclosing call is
+//! dropped before they end: then they are moved below the enclosing call in the stack, overlap with it, and have
+//! their leave records later. [`OpenCalls::outlives`] decides.
 //!
 //! If nested calls are shown, those beyond a [`Depth`] are folded: [`OpenCalls::pop_shown`] returns them as one call,
 //! with the count of the folded calls, for every view and format.
 //!
-//! Calls without a leave record end with their thread, or when tracing is switched off ([`cut`]). If their
-//! thread still runs or was killed, they are counted until the last sign of life of their process
+//! Calls without a leave record end with their thread, or when tracing is switched off ([`cut`]). If their thread
+//! still runs or was killed, they are counted until the last sign of life of their process
 //! ([`Threads::last`](crate::view::threads::Threads::last)).
 
 use trace_format::line::Ticks;
@@ -123,7 +123,7 @@ pub(crate) struct OpenCall {
     /// The depth at which the call is shown: one more than that of the innermost call that was open when it was
     /// entered; 0 if no call was open.
     pub depth: usize,
-    /// Whether a call around this one was left before this one.
+    /// Whether a call around this call was left before it.
     pub outlives: bool,
     /// The end of the part of this call's time that was already added to `inner` of the call around it, in
     /// nanoseconds.
@@ -159,8 +159,7 @@ pub(crate) enum CallPlace {
     Frame(u64),
     /// The innermost open call of a hook, for a leave record of a hook that names no function.
     Last,
-    /// A site, which is identified by the function that it names, and by its number if it shares its line with an
-    /// earlier one; otherwise 0.
+    /// A site: the function that it names, and its number if it shares its line with an earlier site, otherwise 0.
     Site(FunctionId, u32),
 }
 
@@ -203,13 +202,13 @@ pub(crate) struct OpenCalls {
     by_place: Option<FastMap<(CallPlace, Option<u64>), u32>>,
     /// The calls that have ended inside an open folded call.
     folded: Folded,
-    /// A view's own limit: if more calls than this are open, no call may outlive the call around it. If it is `None` or
-    /// above [`MOST_OVERLAPPING`], that limit holds.
+    /// The limit that a view sets: if more calls than this are open, no call may outlive the call around it. At most
+    /// [`MOST_OVERLAPPING`], which is also the limit if the view sets none.
     overlap_up_to: Option<usize>,
     /// The count of losses of records that the thread has reported so far.
     losses: u64,
-    /// The order into which the last leave record has put the open calls from the left one inwards: for each, its
-    /// former index, counted from the left call. Empty if no call has outlived the left one.
+    /// The open calls in the order into which the last leave record has put them, from the first outliving call
+    /// inwards: for each, its former index, counted from the left call. Empty if no call has outlived the left one.
     order: Vec<usize>,
     /// The count of calls that have outlived the call that was left last.
     outliving: usize,
@@ -217,12 +216,12 @@ pub(crate) struct OpenCalls {
     around: Option<usize>,
 }
 
-/// The maximum count of open calls through which each leave record is searched for without the help of a count of
-/// each place.
+/// The maximum number of open calls that each leave record may search in vain. If more are open, their count by place
+/// tells whether a search can succeed.
 const MAX_SEARCHED_CALLS: usize = 64;
 
-/// The maximum count of open calls up to which a call may outlive the call around it. The search for such calls
-/// examines all calls inside the one that is left.
+/// The number of open calls above which no call may outlive the call around it, because the search for outliving
+/// calls examines all calls inside the left one.
 const MOST_OVERLAPPING: usize = 1000;
 
 impl OpenCalls {
@@ -270,8 +269,8 @@ impl OpenCalls {
         self.around
     }
 
-    /// Returns the former indices of the open calls from the first outliving one inwards, as they were before the
-    /// last leave record, counted from the left call. The outliving calls come first, in order.
+    /// Returns the open calls in the order into which the last leave record has put them, from the first outliving
+    /// call inwards: for each, its former index, counted from the left call.
     #[must_use]
     pub(crate) fn order(&self) -> &[usize] {
         &self.order
@@ -308,10 +307,10 @@ impl OpenCalls {
     /// Returns whether `call`, which is inside the call at index `left` that is left now, will have its leave record
     /// later.
     ///
-    /// It will not if it is a frame of the stack inside another frame. If records of the thread were lost since it
-    /// was entered, nobody knows, and the result is false. A guard always writes a leave record, unless a `longjmp`
-    /// of C skips it. So a guard that is known only by its address outlives only one call, and not if another guard
-    /// of its place already does.
+    /// A frame of the stack inside another frame will have none. If records of the thread were lost since `call` was
+    /// entered, its leave record may be among them, and the result is false. A guard always writes a leave record,
+    /// unless a `longjmp` of C skips it. So a guard that is known only by its address outlives only one call, and
+    /// none if another guard of the same place already outlives one.
     fn outlives(&self, call: &OpenCall, left: usize) -> bool {
         let (around, outer) = (self.calls[left], &self.calls[..left]);
         call.losses == self.losses
@@ -324,7 +323,8 @@ impl OpenCalls {
             }
     }
 
-    /// Moves the calls that outlive the call at index `at` below this call. Returns the new index of this call.
+    /// Moves the calls that outlive the call at index `at` below it in the stack. Returns the new index of the left
+    /// call.
     #[cold]
     fn keep_outliving(&mut self, at: usize) -> usize {
         let outlives = |call: &OpenCall| self.outlives(call, at);
@@ -414,8 +414,8 @@ impl OpenCalls {
         }
     }
 
-    /// Counts a leave record that belongs to no open call. However many such records there are, each open
-    /// call is searched only once for them.
+    /// Counts a leave record that belongs to no open call. If many calls are open, also begins to count them by
+    /// place, so that no further such record searches them.
     #[cold]
     fn not_found(&mut self) {
         self.unmatched += 1;
@@ -436,7 +436,7 @@ impl OpenCalls {
         if let Some(by_place) = &mut self.by_place {
             count_place(by_place, call.place, call.span, -1);
         }
-        // The calls that outlive the left call have come below it, and are not around it.
+        // The calls that outlive the left call are below it in the stack, but not around it.
         let outliving = if self.calls.len() == left { self.outliving } else { 0 };
         self.around = self.calls.len().checked_sub(outliving + 1);
         if let Some(outer) = self.around.and_then(|around| self.calls.get_mut(around)) {
@@ -446,9 +446,9 @@ impl OpenCalls {
         Some((call, if self.calls.len() == left { Ending::Left } else { Ending::Unseen }))
     }
 
-    /// Works like [`OpenCalls::pop`], but returns only calls that are shown if `most` nested calls are shown. Returns
-    /// all calls further in as one call, when the outermost of them ends. Counts only those of the calls further in
-    /// that have taken at least `min` nanoseconds, and returns none of them if no call has.
+    /// Works like [`OpenCalls::pop`], but folds the calls that are inside `most` or more others: returns them as one
+    /// call, when the outermost of them ends. Among the folded calls, counts only those that have taken at least
+    /// `min` nanoseconds; returns no folded call if there are none.
     pub(crate) fn pop_shown(
         &mut self,
         left: usize,
@@ -530,7 +530,8 @@ pub(crate) enum Cut {
 }
 
 /// Returns the reason for which a `#` line of a thread, with these `ticks`, ends the thread's open calls, and the
-/// time at which they end; `None` if they go on. A thread may record long afterwards that tracing was switched off.
+/// time at which the calls end; `None` if they continue. This time may be long before `ticks`, because a thread may
+/// be late to record that tracing was switched off.
 #[must_use]
 pub(crate) fn cut(meta: &Meta, ticks: Ticks) -> Option<(Cut, Ticks)> {
     match meta {

@@ -141,7 +141,7 @@ fn guards_outlive_the_frame_around_them_unless_records_were_lost() {
             }
         }
         use Ending::{Left, Unseen};
-        // Function 3 has no leave record. The span of function 4 is inside it, and inside 2, for 10 ns.
+        // Function 3 has no leave record. The span of function 4 is inside functions 3 and 2 for 10 ns.
         let expected = match is_lossy {
             false => [
                 (3, (20, 10), Unseen, false),
@@ -176,7 +176,8 @@ fn a_guard_known_by_its_address_outlives_one_call_at_most() {
     [1, 2, 3].into_iter().for_each(|address| guard(&mut calls, address));
     let third = [CallPlace::Address(1), CallPlace::Address(3)];
     assert_eq!(leave(&mut calls, 2), third);
-    // A `longjmp` has left the third one again, which shows that it never writes a leave record.
+    // A `longjmp` has skipped the leave record of guard 3, as its second enter record shows, so no guard of this
+    // place outlives another call.
     [2, 3].into_iter().for_each(|address| guard(&mut calls, address));
     assert_eq!(leave(&mut calls, 2), third);
     assert_eq!(leave(&mut calls, 1), []);
@@ -188,11 +189,11 @@ fn a_frame_outlives_guards_that_are_dropped_in_it_but_no_frame() {
     enter_frame(&mut calls, 1, 0);
     enter(&mut calls, 2, None, 10);
     enter_frame(&mut calls, 3, 20);
-    // The guard was moved into the third one, which drops it.
+    // Guard 2 was moved into frame 3, which drops it.
     let left = leave(&mut calls, 2, None).expect("it is open");
     while calls.pop(left, 30, &NO_WAITS).is_some() {}
     assert_eq!(calls.open().iter().map(|call| call.function).collect::<Vec<_>>(), [1, 3]);
-    // A `longjmp` has left the third one.
+    // A `longjmp` has left frame 3.
     assert_eq!(leave_frame(&mut calls, 1), Some(0));
 }
 

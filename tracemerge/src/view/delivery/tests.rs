@@ -210,7 +210,7 @@ fn a_merge_that_cannot_restart_keeps_the_lines_it_has_read() {
 fn lines_truncated_after_their_distribution_are_left_out() {
     truncation::watch();
     for length in [0, 4096, 8192] {
-        // A file of this length is not yet truncated.
+        // At this length, the file is still whole.
         let (directory, boots) = place(400_000);
         let sources = &boots[0];
         let mut windows = Windows::new(sources, &whole(sources), TickPeriod::ALL, None, 1);

@@ -53,7 +53,8 @@ pub(crate) struct OfCalls {
 }
 
 impl CallLines {
-    /// Makes the lines of calls of `threads`, of which no record was seen yet, and of call stacks.
+    /// Makes the converter of calls of `threads`, none of whose records were seen yet; `stacks` makes the lines of
+    /// call stacks.
     #[must_use]
     pub(crate) fn new(threads: Threads, stacks: StackLines) -> CallLines {
         let names = threads.names().clone();
@@ -148,7 +149,7 @@ impl CallLines {
         let around = self.of_thread[thread].calls.depth();
         let calls = &mut self.of_thread[of].calls;
         let remaining = calls.leave(called.place, called.function, span);
-        // Calls further in either outlive this one, or have no leave records.
+        // Calls inside the left one either outlive it, or have no leave records.
         let ended = remaining.and_then(|remaining| {
             std::iter::from_fn(|| calls.pop(remaining, 0, &WorkTime::WITHOUT_WAITS)).last()
         });

@@ -199,7 +199,8 @@ impl ChromeFormat {
         out.push(b'}');
     }
 
-    /// Forgets the flow of a span that has ended, because no further event belongs to it.
+    /// Forgets the flow of a call's span if the leave record says that the span has ended, because no further event
+    /// belongs to the flow.
     fn end_flow(&mut self, call_info: &CallInfo, process: usize) {
         let has_ended = call_info.left.has(Flags::ENDED) || call_info.left.has(Flags::CANCELLED);
         if let Some(Flow::Passes(id)) =
@@ -309,7 +310,7 @@ fn put_args<'a, T>(
 fn put_microseconds(ns: u64, out: &mut Vec<u8>) {
     put_number(ns / 1000, out);
     let point = out.len();
-    // The number behind the point has three digits after a 1, which the point replaces.
+    // Writes the remainder as three digits after a `1`, and replaces the `1` by the decimal point.
     put_number(1000 + ns % 1000, out);
     out[point] = b'.';
 }

@@ -35,9 +35,8 @@ const MAX_PACKET_BYTES: usize = 32 << 10;
 const EVENT_START: usize = 12;
 /// The magic number at the beginning of each packet.
 const MAGIC: u32 = 0xc1fc_1fc1;
-/// The byte range of those numbers in the head of a packet that differ from packet to packet, each of 64
-/// bits: the ticks of the first and the last event, the bits of the content and of the packet, and the number
-/// of lost events.
+/// The byte range of the numbers in the head of a packet that differ from packet to packet, each of 64 bits: the
+/// ticks of the first and the last event, the bits of the content and of the packet, and the number of lost events.
 const NUMBERS: Range<usize> = 16..56;
 
 /// A class of events.
@@ -51,12 +50,12 @@ enum Class {
     Message,
     /// Call stacks.
     Stack,
-    /// Enter records; the flag says whether they belong to spans, as that of `Leave` does.
+    /// Enter records; the flag says whether they belong to spans. The flag of `Leave` does the same for leave records.
     Enter(bool),
     Leave(bool),
     Stall,
     Lost,
-    /// Other `#` lines with a word.
+    /// All other `#` lines that begin with this word.
     Word(String),
 }
 
@@ -494,7 +493,7 @@ impl CtfFormat {
         .unwrap_or_else(|| named("message", text))
     }
 
-    /// Returns the number of names of values that are not written unchanged.
+    /// Returns the number of values whose names are changed in the output.
     fn renamed(&self, inventory: &Inventory) -> u64 {
         let mut renamed = 0;
         for class in &self.known {
@@ -539,7 +538,7 @@ impl EventFormat for CtfFormat {
             EventContent::Leave(call_info, ended) => {
                 self.leave(event, call_info, function_left(call_info, ended), inventory, out);
             }
-            // There is no record of these ends.
+            // These calls have no leave records, and the format has events only for records.
             EventContent::Close(_) => {}
             EventContent::Stack(text) => {
                 put_text(text, &mut 0, self.begin_event(event, &Class::Stack, inventory, out));

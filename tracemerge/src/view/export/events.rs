@@ -54,14 +54,14 @@ pub(crate) trait EventFormat: Send + Sync {
     ) {
     }
 
-    /// Returns an empty model of spans, if the format takes spans. Then the inventory has this model,
-    /// [`EventFormat::span`] gets the changes of spans, and messages about spans have their text.
+    /// Returns an empty model of spans if the format takes spans, otherwise `None`. With a model, the inventory has
+    /// it, [`EventFormat::span`] gets the changes of spans, and messages about spans always have their text.
     fn spans(&self) -> Option<KnownSpans> {
         None
     }
 
-    /// Appends a change of a span, which a thread has made at a time. Called before the event if an enter record
-    /// makes the change, otherwise after the event.
+    /// Appends a change of a span; `_at` is the thread that has made the change, and the time. If an enter record
+    /// makes the change, this is called before the event of that record, otherwise after the event.
     fn span(
         &mut self,
         _of: (&KnownSpans, &Span),
@@ -97,8 +97,9 @@ pub(crate) trait EventFormat: Send + Sync {
         false
     }
 
-    /// Returns whether the next record, which the call announces, begins another part of the output. If so,
-    /// [`EventFormat::off`] gets the periods that end or go on there, and then [`EventFormat::end_part`] is called.
+    /// Returns whether the next record begins another part of the output. Called once before each record. If it
+    /// returns true, [`EventFormat::off`] gets the periods off the processor that end or continue at this record, and
+    /// then [`EventFormat::end_part`] is called.
     fn begins_part(&mut self) -> bool {
         false
     }
@@ -168,9 +169,9 @@ pub(crate) enum EventContent<'a> {
     /// A leave record, and the calls that end with it, the innermost first; no calls if there is no enter
     /// record.
     Leave(&'a CallInfo, &'a [EndedCall]),
-    /// The end of these calls, the innermost first, because their thread has ended, tracing was paused, another
-    /// thread leaves the span of the last one, or the output ends. No record of the thread reports it. Its time may
-    /// be before the previous event.
+    /// The end of these calls, the innermost first, which no record of their thread reports: the thread has ended,
+    /// tracing was switched off, another thread has left the span of the last call, or the output ends. The time of
+    /// this event may be before that of the previous event.
     Close(&'a [EndedCall]),
     /// A call stack with names, in the form of a line.
     Stack(&'a str),
@@ -196,8 +197,8 @@ pub(crate) struct EndedCall {
     pub entered: u64,
     /// Whether the call has a leave record.
     pub has_leave_record: bool,
-    /// Whether the call outlives a call around it: in formats that nest calls, its slice ends with that other call,
-    /// and an enter event begins the rest of it.
+    /// Whether the call outlives a call around it. In formats that nest calls, the call's slice then ends together
+    /// with the enclosing call, and an enter event begins another slice for the rest of the call.
     pub goes_on: bool,
 }
 
@@ -385,8 +386,8 @@ pub(crate) struct EventExport<F> {
     /// The open calls of each thread.
     open: Vec<OpenCalls>,
     entered_spans: SpanThreads,
-    /// The number of each thread's periods off the processor that were passed to the format, or were before its first
-    /// event; `None` before its first event.
+    /// For each thread, the number of its periods off the processor that were passed to the format or began before
+    /// the thread's first event; `None` before the first event.
     off: Vec<Option<usize>>,
     /// A buffer for the text of a message; `values` and `ended` are buffers, too.
     text: String,
@@ -440,7 +441,7 @@ impl<F: EventFormat> EventExport<F> {
     /// Passes those periods off the processor of a thread that ended before `time` to the format, each once.
     fn pass_off(&mut self, thread: usize, time: u64, out: &mut Vec<u8>) {
         let Some(off) = self.inventory.registry.work(thread).off().cloned() else { return };
-        // What was before the first event is not shown.
+        // Periods that began before the thread's first event are not shown.
         let next = self.off[thread].get_or_insert_with(|| off.begun_before(time));
         while let Some(of) = off.times().get(*next).filter(|of| of.end <= time) {
             *next += 1;
@@ -554,8 +555,8 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Ends a thread's stay in a span, which the thread `of` has entered, and passes the changes of the span to the
-    /// format.
+    /// Ends the stay of the thread `of` in a span, and passes the changes of the span to the format. The leave record
+    /// may be of another thread.
     fn leave_span(&mut self, call_info: &CallInfo, of: usize, at: EventPosition, out: &mut Vec<u8>) {
         let EventPosition { ids: ThreadIds { thread, process, .. }, time, .. } = at;
         let Some((span, spans)) = call_info.span.zip(self.inventory.spans.as_mut()) else { return };
@@ -568,7 +569,7 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Ends the spans that are open, at the ends of their processes.
+    /// Ends the spans that are still open, at the last signs of life of their processes.
     fn end_spans(&mut self, out: &mut Vec<u8>) {
         for thread in 0..self.open.len() {
             let inside = self.inventory.spans.as_ref().map_or_else(Vec::new, |spans| spans.inside(thread));
@@ -650,8 +651,8 @@ impl<F: EventFormat> EventExport<F> {
         self.leave_span(&call_info, of, at, out);
     }
 
-    /// Moves the open calls of a thread, except the outermost `left` ones, to `ended`, the innermost first.
-    /// They end now. The format gets an enter event for folded calls.
+    /// Ends the open calls of a thread except the outermost `left` ones, and appends them to `ended`, the innermost
+    /// first. Before folded calls end, passes an enter event for them to the format.
     fn end_calls(
         &mut self,
         thread: usize,
@@ -745,8 +746,8 @@ impl<F: EventFormat> EventExport<F> {
     }
 }
 
-/// Returns the ended calls with the ones that have outlived the last of them, the innermost first. `order` has the
-/// former indices of the outliving calls, and after them those of the others.
+/// Returns the ended calls together with the calls that have outlived the last of them, the innermost first. `order`
+/// has the former indices of the outliving calls, followed by those of the ended calls.
 #[cold]
 fn with_outliving(ended: &[EndedCall], outliving: &[OpenCall], order: &[usize]) -> Vec<EndedCall> {
     let mut others = ended.iter();
@@ -808,13 +809,12 @@ impl<F: EventFormat> Export for EventExport<F> {
         self.pass_off(at.ids.thread, at.time, out);
         match record.kind {
             Kind::Message | Kind::Continuation => {
-                // The rest of a message without its beginning may look like a lock record, and so may a line
-                // of a log.
+                // A torn message without its beginning, or a line of a log, may look like a lock record by chance.
                 let is_log = origin.is_log || self.inventory.threads()[at.ids.thread].tid == 0;
                 let whole_of_trace = record.kind == Kind::Message && !is_log;
                 let is_text = whole_of_trace && may_be_lock_record(record.payload());
                 let run = self.inventory.processes()[at.ids.process].run.as_ref();
-                // Without a run, the version is unknown.
+                // If the run is not known, its version may be an earlier one.
                 let is_earlier = || run.is_none_or(|run| run.version < FIRST_WITH_OTHER_KINDS);
                 let lock = if is_text && is_earlier() { LockContent::Text } else { LockContent::No };
                 self.message(record, at, lock, out);

@@ -79,11 +79,12 @@ pub(crate) fn row_of<'a>(event: &Event<'a>, inventory: &'a Inventory) -> Option<
     })
 }
 
-/// The error in tables of a foreign time whose error nothing limits: the greatest integer of their columns.
+/// The error that tables show for a time of another machine if nothing limits the error: the greatest integer of the
+/// column.
 const UNLIMITED_NS: u64 = i64::MAX as u64;
 
-/// Returns the nanoseconds by which the time of an event may be wrong, for tables; `None` if it is not a time of another
-/// machine than the first.
+/// Returns the maximum error of an event's time for tables, in nanoseconds; `None` if the time was not converted from
+/// the clock of another machine.
 #[must_use]
 pub(crate) fn foreign_error_ns(event: &Event<'_>, inventory: &Inventory) -> Option<u64> {
     let foreign = inventory.threads()[event.thread].foreign.as_ref()?;
@@ -250,11 +251,12 @@ pub(crate) fn keys_of(payload: &str) -> impl Iterator<Item = (&str, Key)> {
     })
 }
 
-/// The texts of columns that many rows have in common, in the form of one format: those that depend on the thread only,
-/// and those that depend on the function or the site only. Each is made once and copied for further rows.
+/// The texts that many rows have in common, in the form of one format: those of columns that depend only on the
+/// thread, and those of columns that depend only on the function or the site. Each text is made once and copied for
+/// further rows.
 #[derive(Debug, Default)]
 pub(crate) struct CommonTexts {
-    /// The text of each thread, with the label that it shows: a thread may be renamed.
+    /// For each thread, its label and its text. The text is made again if the thread was renamed.
     threads: Vec<(String, Vec<u8>)>,
     /// The texts of the enter records, and those of the leave records, of each function.
     functions: [Vec<Vec<u8>>; 2],
@@ -263,7 +265,8 @@ pub(crate) struct CommonTexts {
 }
 
 impl CommonTexts {
-    /// Appends the text of the event's thread, which `put` makes of the row: of the columns up to its label.
+    /// Appends the text of the columns up to the thread's label. `put` makes this text from a row, once for each
+    /// thread and label.
     pub(crate) fn put_thread(
         &mut self,
         event: &Event<'_>,
@@ -282,8 +285,8 @@ impl CommonTexts {
         out.extend_from_slice(text);
     }
 
-    /// Appends the text of the event's function or site, which `put` makes of the row: of the columns from the kind to
-    /// the template.
+    /// Appends the text of the columns from the kind to the template. `put` makes this text from a row, once for each
+    /// function and site.
     pub(crate) fn put_place(
         &mut self,
         event: &Event<'_>,

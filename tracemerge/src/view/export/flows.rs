@@ -52,8 +52,8 @@ pub(crate) fn may_be_about_condition(text: &[u8]) -> bool {
     text.starts_with(b"condvar ")
 }
 
-/// The maximum number of threads for which the event of a notification begins flows immediately. For the
-/// others, flows begin when they are woken: a notification may be for 65,535 threads.
+/// The maximum number of threads for which the event of a notification begins flows immediately. The flows of further
+/// threads begin when these are woken, because a notification may be for 65,535 threads.
 const AT_ONCE: u32 = 4;
 
 /// The notifications whose events were written without the flows of all threads that they wake.

@@ -1,4 +1,4 @@
-//! Converts records into a format. Each format has its own file, and all implement one trait.
+//! Converts records into formats. Each format has its own file, and all formats implement one trait.
 
 pub(crate) mod aspects;
 pub(crate) mod call_lines;
@@ -56,11 +56,8 @@ pub(crate) trait Export: Send + Sync {
     /// Ends the output, after the last record.
     fn finish(&mut self, out: &mut Vec<u8>);
 
-    /// Appends a further part of the output after the end, for formats that write most of the output then, and more
-    /// than memory should hold. Returns whether there may be more.
-    ///
-    /// # Errors
-    /// Returns an error if the format cannot read what it has kept.
+    /// Appends a further part of the output after [`Export::finish`], for formats whose output after the last record
+    /// may be larger than memory should hold. Returns whether there may be another part.
     fn further_part(&mut self, _out: &mut Vec<u8>) -> io::Result<bool> {
         Ok(false)
     }
@@ -76,8 +73,8 @@ pub(crate) trait Export: Send + Sync {
         false
     }
 
-    /// Returns a function that copies this format, which must have begun, for threads that each format
-    /// records of their own. Returns `None` if the output of a record depends on the records before it.
+    /// Returns a function that copies this format, which must have begun, so that several threads can each format
+    /// some of the records. Returns `None` if the output of a record depends on the records before it.
     fn copies(&self) -> Option<Copies<'_>> {
         None
     }
@@ -93,8 +90,9 @@ pub(crate) trait Export: Send + Sync {
         None
     }
 
-    /// Makes the offsets of all later records count from `first`, in nanoseconds of steady time. This function and
-    /// the next two are for traces that are followed, of which less is known at the beginning.
+    /// Makes the offsets of all later records count from `first`, in nanoseconds of steady time. This function,
+    /// [`Export::show_processes`] and [`Export::learn_thread`] are for traces that are followed, of which less is
+    /// known at the beginning.
     fn begin_at(&mut self, _first: u64) {}
 
     /// Makes all later records name the process of their thread, because there are several processes.
@@ -104,11 +102,12 @@ pub(crate) trait Export: Send + Sync {
     /// known.
     fn learn_thread(&mut self, _number: usize, _origin: &Origin, _label: String) {}
 
-    /// Appends the records that the format has held back until later ones come, as far as it can. For traces that are
-    /// followed: the next record may come much later.
+    /// Appends the records that the format has held back until later records come, as far as it can. Called for
+    /// traces that are followed, because the next record may come much later.
     fn end_round(&mut self, _out: &mut Vec<u8>) {}
 
-    /// Returns the whole output as it would be now, if each record may change all of the output; otherwise `None`.
+    /// Returns the whole output for the records so far, if each further record may change all of the output;
+    /// otherwise `None`.
     fn current_output(&self) -> Option<String> {
         None
     }

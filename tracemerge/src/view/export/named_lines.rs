@@ -1,4 +1,4 @@
-//! The stage before a line format that inserts names after the addresses of functions and call stacks.
+//! Inserts names after the addresses of functions and call stacks, before the lines reach a format of lines.
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
@@ -31,7 +31,8 @@ impl NamedLines {
         *self.processes[number].get_or_insert_with(|| lock(&self.names).process(origin))
     }
 
-    /// Writes the line of a record with its names into the buffer. Returns whether it has any names.
+    /// Writes the line of a record with names after its addresses into the buffer `line`. Returns whether there is
+    /// such a line: not if the record has no address to which a name could be added.
     fn name(&mut self, process: usize, record: &RecordText<'_>) -> bool {
         let Some(line) = record.parsed().next() else { return false };
         self.payload.clear();

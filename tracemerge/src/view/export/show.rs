@@ -153,7 +153,7 @@ pub(crate) struct ShowStyle {
     pub columns: Vec<Column>,
     /// Whether all functions of call stacks are shown.
     pub full: bool,
-    /// Whether a record is marked if it is not decided whether it was made after the record before it.
+    /// Whether a record is marked if it may have been made before the record that stands before it.
     pub order: bool,
     /// The form in which times stand at the beginning of a line.
     pub time: TimeColumn,
@@ -177,7 +177,7 @@ pub(crate) struct ShowFormat {
     thread_width: usize,
     /// Whether the id of the process stands before the label of each thread.
     names_processes: bool,
-    /// Whether times of other machines than the first are shown.
+    /// Whether the output has times of other machines than the first one.
     has_foreign: bool,
     /// The comparison of neighbouring records of different machines.
     neighbours: Neighbours,
@@ -191,8 +191,8 @@ pub(crate) struct ShowFormat {
     cell: Vec<u8>,
 }
 
-/// A line that says that tracing was switched off or on. It stands after the thread's last record before the switch,
-/// which may be much older.
+/// A line that says that tracing was switched off or on. It is shown at the time of the switch, not after the
+/// thread's last record before the switch, which may be much older.
 #[derive(Debug)]
 struct HeldSwitch {
     origin: Origin,
@@ -200,10 +200,11 @@ struct HeldSwitch {
     lines: Vec<u8>,
 }
 
-/// The number of lines above which no more are held back: there is one for each thread and switch.
+/// The number of held-back lines above which no more are held back. There is one such line for each thread and switch.
 const MAX_HELD: usize = 1 << 16;
 
-/// Returns the ticks at which tracing was switched, if the record says that, and if they are of the clock of the merge.
+/// Returns the ticks at which tracing was switched, if the record reports a switch and its ticks are those of the
+/// clock of the merge.
 fn switched_at(origin: &Origin, record: &RecordText<'_>) -> Option<Ticks> {
     let is_meta = record.kind == Kind::Meta && origin.foreign.is_none();
     match Meta::parse(record.parsed().next().filter(|_| is_meta)?.payload)? {
@@ -227,7 +228,7 @@ struct SiteColumns {
 
 impl SiteColumns {
     fn of(site: &Site) -> SiteColumns {
-        // Most of the path is the same for all files.
+        // Most files have the same directories, so only the file's name is shown.
         let file = site.file.rsplit(['/', '\\']).next().unwrap_or_default();
         let target = if site.target.is_empty() { &site.module } else { &site.target };
         SiteColumns {
@@ -246,7 +247,7 @@ fn fitted(text: &str, width: usize) -> String {
     format!("{:<width$}", keep_end(&text, width))
 }
 
-/// Writes the greatest error of a time after it, if the time is of another machine than the first; otherwise blanks.
+/// Writes the maximum error of a time after it, if the time is of another machine than the first one; otherwise blanks.
 fn write_error(origin: &Origin, ticks: Ticks, cell: &mut Vec<u8>) {
     let text = origin.foreign.as_ref().map_or_else(String::new, |foreign| {
         foreign.error_ns(ticks).map_or_else(|| "±?".to_owned(), |ns| format!("±{}", duration(ns)))

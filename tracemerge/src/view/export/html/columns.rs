@@ -1,10 +1,11 @@
-//! A block of records in columns, which are deflated apart from each other.
+//! A block of records in columns, each of which is deflated separately.
 //!
 //! All numbers are varints; those that may be negative are in zigzag form. A record has a lane, its ticks, its time,
-//! its wall time and a code. The lowest bytes of the changes of ticks, which are as good as random, are apart from
-//! the rest. Times are steady nanoseconds since the first line of the chosen runs. They are predicted from the ticks
-//! by the block's rate, with the arithmetic of a double, which is the same in the page; the columns have the changes
-//! of the difference, which are zeros as a rule. A code is one of [`code`], or an entry of the dictionary.
+//! its wall time and a code. The lowest bytes of the changes of ticks, which are as good as random, are in a column
+//! of their own. Times are steady nanoseconds since the first line of the chosen runs. The page predicts each time
+//! from the ticks and the block's rate, in the same floating-point arithmetic as this module; the column of times has
+//! the changes of the error of this prediction, most of which are 0. A code is one of [`code`], or an entry of the
+//! dictionary.
 
 use std::io::Write;
 
@@ -21,19 +22,20 @@ pub(super) const RECORDS: usize = 1 << 16;
 const MAX_BYTES: usize = 16 << 20;
 /// The least number of texts of a template whose numbers may be written as changes from text to text.
 const MIN_CHANGES: usize = 8;
-/// The version of the blocks: a page compares itself with pages that have the same one. It is also in `decode.js`.
+/// The version of the blocks: a page compares itself only with pages that have the same version. The number is also
+/// in `decode.js`.
 const VERSION: u32 = 2;
-/// The level of compression: a higher one gains nothing.
+/// The level of compression: higher levels gain nothing.
 const LEVEL: u32 = 6;
 
 /// The codes of records that have no entry in the dictionary.
 pub(super) mod code {
-    /// The innermost call ends by its leave record.
+    /// The code for the end of the innermost call by its leave record.
     pub(crate) const LEAVE: u64 = 0;
-    /// Calls end in any other way. The code is followed by flags, the number of calls, and for each call, the
-    /// innermost first, the number of calls inside it that go on, and whether it has a leave record.
+    /// The code for any other end of calls. It is followed by flags, by the number of calls and, for each call from
+    /// the innermost outwards, by the number of calls inside it that go on, and whether it has a leave record.
     pub(crate) const END: u64 = 1;
-    /// A wait for the tracer. The code is followed by the begin and the end of the wait, relative to the record.
+    /// The code of a wait for the tracer. It is followed by the begin and the end of the wait, relative to the record.
     pub(crate) const WAIT: u64 = 2;
     /// The code of a wait for the tracer at an unknown time; its duration follows.
     pub(crate) const STALL: u64 = 3;
@@ -88,7 +90,7 @@ pub(super) struct Block {
     numbers: FastMap<u32, (usize, Vec<u64>)>,
     lengths: Vec<u8>,
     words: Vec<u8>,
-    /// The further numbers of records, as many as their codes require.
+    /// The numbers that follow the codes of records, as many as each code requires.
     pub more: Vec<u8>,
     /// The periods in which threads did not work: lane, reason, begin and duration; of a wait for a lock also the
     /// holder.
@@ -133,7 +135,7 @@ impl Block {
         self.last_state = begin;
     }
 
-    /// Adds a period in which a thread waited for a lock that another thread, or an unknown one, had.
+    /// Adds a period in which a thread waited for a lock; `holder` is the thread that held the lock, if it is known.
     pub(super) fn lock_wait(&mut self, lane: usize, (begin, duration): (i64, u64), holder: Option<usize>) {
         self.state(lane, state::LOCK, begin, duration);
         put_varint(holder.map_or(0, |holder| holder as u64 + 1), &mut self.states);
@@ -196,7 +198,7 @@ impl Block {
         *self = Block::default();
     }
 
-    /// Returns the average nanoseconds of a tick in the block.
+    /// Returns the average duration of a tick in the block, in nanoseconds; 1 if it is not known.
     fn rate(&self) -> f64 {
         let Some((first, last)) = self.moments.first().zip(self.moments.last()) else { return 1.0 };
         let ticks = last.ticks.saturating_sub(first.ticks) as f64;
@@ -226,8 +228,8 @@ impl Block {
     }
 
     /// Returns the column of numbers: for each template, and each place of a number in it, the numbers of all texts.
-    /// If there are enough of them, they are written as they are or as changes from text to text, whatever is
-    /// shorter, as a number before them says.
+    /// They are written either as they are or as changes from text to text, whichever is shorter. If there are at
+    /// least [`MIN_CHANGES`] texts, a number before them says which; otherwise they are written as they are.
     fn number_column(&self) -> Vec<u8> {
         let mut templates: Vec<_> = self.numbers.iter().collect();
         templates.sort_unstable_by_key(|(entry, _)| **entry);

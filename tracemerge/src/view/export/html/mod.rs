@@ -41,16 +41,17 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: None,
 };
 
-/// The output of several pages: a directory with `page-1.html` and the following ones.
+/// The description of the output of several pages: a directory with `page-1.html` and the following ones.
 pub(crate) static PAGES: OutputFormat =
     OutputFormat { extension: "pages", content: OutputContent::Directory, begins: |_| false, ..FORMAT };
 
 /// The maximum number of records of a page. A browser needs about 70 bytes for each.
 pub(crate) const MAX_RECORDS: u64 = 20_000_000;
-/// The least number of records of each of several pages: the scripts of a page are as long as so many records.
+/// The minimum number of records of a page, if there are several pages: the scripts of a page take about as many
+/// bytes as this number of records.
 pub(crate) const MIN_RECORDS: u64 = 1000;
 
-/// The layout of several pages, each with at most so many records.
+/// The layout of several pages, each with at most this number of records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pages(
     #[cfg_attr(not(feature = "html"), expect(dead_code, reason = "there are no pages then"))] pub u64,

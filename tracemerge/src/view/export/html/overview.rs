@@ -1,15 +1,15 @@
-//! The overview of the whole page: the page shows it while the browser reads the records.
+//! The overview of all that a page shows: the browser shows it while it still reads the records.
 
 use super::columns::put_compressed;
 use crate::view::export::json::{put_number, put_string};
 
 /// The number of periods of equal length into which the overview divides the trace.
 const PERIODS: usize = 600;
-/// The maximum number of threads of the overview: more do not fit on a screen.
+/// The maximum number of threads in the overview, because more do not fit on a screen.
 const MAX_LANES: usize = 64;
 /// The maximum number of rows, one for each depth of calls, that a thread has in the overview.
 const MAX_ROWS: usize = 128;
-/// The digits of shares, from nothing to the greatest share.
+/// The digits that stand for shares: `0` for nothing, `f` for the greatest share.
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// The time in calls and the number of messages of each thread, period by period.
@@ -19,7 +19,7 @@ pub(super) struct Overview {
     begin: i64,
     /// The length of a period, in nanoseconds.
     period: u64,
-    /// Whether the periods become longer when a time is behind the last one.
+    /// Whether the periods become longer if a time is after the last period.
     grows: bool,
     lanes: Vec<LaneOverview>,
 }
@@ -27,7 +27,8 @@ pub(super) struct Overview {
 #[derive(Clone, Debug)]
 struct LaneOverview {
     rows: usize,
-    /// The begin of the outermost call that is open.
+    /// The time since when the thread is in calls, in nanoseconds since the beginning of the overview; `None` if it
+    /// is in none.
     since: Option<u64>,
     busy: Vec<u64>,
     messages: Vec<u64>,
@@ -44,7 +45,8 @@ impl Overview {
         Overview { begin, period: 1, grows: true, lanes: Vec::new() }
     }
 
-    /// Returns a time in nanoseconds since the beginning of the overview. Makes the periods longer if it is behind them.
+    /// Returns a time in nanoseconds since the beginning of the overview. If the periods may become longer, doubles
+    /// their length until they contain the time.
     fn place(&mut self, time: i64) -> u64 {
         let place = time.saturating_sub(self.begin).max(0) as u64;
         while self.grows && place / self.period >= PERIODS as u64 {
@@ -78,8 +80,8 @@ impl Overview {
         }
     }
 
-    /// Adds the time that a thread was in calls, if its last open call has ended. `count` is the number of its open
-    /// calls after a call has begun or ended at `time`.
+    /// Takes note that a thread has `count` open calls after a call has begun or ended at `time`. If `count` is 0,
+    /// adds the time for which the thread was in calls.
     pub(super) fn open_calls(&mut self, lane: usize, time: i64, count: usize) {
         let (time, length) = (self.place(time), self.period);
         let Some(lane) = self.lane(lane) else { return };

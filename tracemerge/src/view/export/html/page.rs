@@ -54,8 +54,9 @@ const SCRIPTS: [&str; 15] = [
     include_str!("page.js"),
 ];
 
-/// The maximum number of templates; `MAX_TEMPLATE_BYTES` is that of their bytes. Of further texts, all words are
-/// arguments; of those that would need even more templates, the whole text is one argument.
+/// The number of templates above which all words of a text that would need a new template become arguments. Above
+/// twice this number, and if the templates have more than `MAX_TEMPLATE_BYTES` bytes, the whole text becomes one
+/// argument.
 const MAX_TEMPLATES: usize = 100_000;
 const MAX_TEMPLATE_BYTES: usize = 16 << 20;
 
@@ -77,7 +78,7 @@ pub(super) struct HtmlFormat {
     not_text: u64,
 }
 
-/// What is in the page so far.
+/// The content of the page so far.
 #[derive(Default)]
 pub(super) struct PageContent {
     /// The counts of threads and processes that are already in the page.
@@ -94,7 +95,8 @@ pub(super) struct PageContent {
     pub(super) spans: BTreeMap<u64, PageSpan>,
     /// The number of spans in the page so far.
     begun_spans: u64,
-    /// The number of full blocks; `data` has their text: the overview, which is known at the end, comes before them.
+    /// The number of written blocks. Their text is in `data`, because the overview, which is known only at the end,
+    /// comes before them.
     blocks: usize,
     data: Vec<u8>,
 }
@@ -106,18 +108,19 @@ pub(super) struct PageSpan {
     number: u64,
     /// The length in bytes of the text of fields that is in the page.
     fields: usize,
-    /// The thread that has entered the span when no other one was in it, and the time at which it did, if one is in it.
+    /// The thread that has entered the span when no other thread was in it, and the time of that; `None` if no thread
+    /// is in the span.
     pub(super) busy: Option<(usize, u64)>,
 }
 
-/// What the page keeps about a thread while records come: its clock, its open calls and its waits.
+/// The state of a thread while its records are put into the page: its clock, its open calls and its waits.
 pub(super) struct Lane {
     wall: ClockReader,
     /// The functions of the open calls, and the moments at which they were entered.
     pub(super) open: Vec<(FunctionId, Moment)>,
     /// The end of the thread's last wait for the tracer, in nanoseconds.
     waited_until: u64,
-    /// The wait for a lock or a notification in which the thread is.
+    /// The open wait of the thread for a lock or a notification, if there is one.
     pub(super) lock_wait: Option<LockWait>,
 }
 
@@ -175,12 +178,12 @@ fn kind_of(lock: LockContent) -> u8 {
 }
 
 impl HtmlFormat {
-    /// Returns a steady time as the page has it: in nanoseconds since the first line.
+    /// Converts a steady time into the form of the page: nanoseconds since the first line.
     pub(super) fn since_first(&self, time: u64) -> i64 {
         time.wrapping_sub(self.first) as i64
     }
 
-    /// Returns the time that the page has as `time`, in nanoseconds since 1970.
+    /// Converts a time in the form of the page, nanoseconds since the first line, into steady time.
     pub(super) fn since_epoch(&self, time: i64) -> u64 {
         self.first.wrapping_add(time as u64)
     }
@@ -273,7 +276,7 @@ impl HtmlFormat {
         self.split = split;
     }
 
-    /// Returns whether there may be another template, if at most `most` are permitted.
+    /// Returns whether another template fits: there are fewer than `most`, and their bytes are below the limit.
     fn has_room(&self, most: usize) -> bool {
         self.content.templates.len() < most && self.content.template_bytes < MAX_TEMPLATE_BYTES
     }
@@ -288,7 +291,7 @@ impl HtmlFormat {
     ) {
         let first = self.first;
         let open = &mut self.lane(event.thread, inventory).open;
-        // A call that outlives those around it stays, so the ended one is not always the innermost.
+        // A call may outlive the calls around it, so the ended call is not always the innermost one.
         let mut place_of = |call: &EndedCall| {
             let entered = (call.function, call.entered.wrapping_sub(first) as i64);
             let at = open.iter().rposition(|(function, moment)| (*function, moment.time) == entered)?;
@@ -298,7 +301,7 @@ impl HtmlFormat {
         let ended: Vec<(u64, bool)> =
             ended.iter().filter_map(|call| Some((place_of(call)?, call.has_leave_record))).collect();
         let flags = left.unwrap_or(Flags::NONE);
-        // An earlier page has ended the calls of a process that had no records after it.
+        // A process without further records: an earlier page has already ended its calls.
         if ended.is_empty() {
             return;
         }
@@ -308,7 +311,7 @@ impl HtmlFormat {
         }
         self.put(event, code::END, inventory);
         let bits = [
-            // Another thread may have left the call.
+            // If another thread has left the call, `left` is `None`, but the call has a leave record.
             left.is_none() && ended.iter().all(|(_, has_leave_record)| !has_leave_record),
             flags.has(Flags::UNWINDING),
             flags.has(Flags::ENDED),
@@ -427,7 +430,7 @@ impl HtmlFormat {
             lanes.push(b']');
         }
         for (number, process) in inventory.processes().iter().enumerate().skip(written.1) {
-            // The threads of a process have one machine.
+            // All threads of a process are on one machine, so any of them will do.
             let thread = inventory.threads().iter().find(|thread| thread.process == number);
             let error =
                 thread.and_then(|thread| thread.foreign.as_ref()).map_or_else(String::new, |foreign| {
@@ -454,7 +457,7 @@ impl HtmlFormat {
         let content = std::mem::take(&mut self.content);
         let (head, tail) = parts();
         let mut head = head.into_bytes();
-        // A page of one block shows it as soon as an overview.
+        // If there is only one block, the browser shows it as soon as it would show an overview.
         if content.blocks > 1 {
             self.overview.write(end, inventory.threads().iter().map(Thread::label), &mut head);
         }
@@ -526,7 +529,7 @@ impl HtmlFormat {
     }
 }
 
-/// Names and lists in JSON, which a block has beside its columns.
+/// The facts that a block has beside its columns: for each its name, and a list in JSON.
 pub(super) type Facts = Vec<(&'static str, Vec<u8>)>;
 
 /// Begins a list of texts in JSON, after a comma if it is not the first one.

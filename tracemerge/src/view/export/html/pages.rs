@@ -1,9 +1,10 @@
 //! The division of a trace into several pages, in the order of time: `page-1.html` and the following ones.
 //!
-//! A page ends before the record that would be one too many. Calls, spans and waits that are open then end in the page
-//! at the time of that record, with the mark that they go on, and begin in the next page at their own, earlier times, so
-//! that each page shows their whole time as far as it has passed. Those of a process that has no further line end at
-//! its last sign of life, as they do in a single page. Only one page is in memory.
+//! A page ends before the record that would be one too many. Calls, spans and waits that are open then end in the
+//! page at the time of that record, with the mark that they go on, and begin in the next page at their own, earlier
+//! times, so that each page shows their whole time as far as it has passed. If a process has no further line, its
+//! calls, spans and waits end at its last sign of life, as they do in a single page. Only one page at a time is in
+//! memory.
 
 use trace_format::line::Ticks;
 
@@ -16,11 +17,12 @@ use crate::view::export::events::{EndedCall, Event, EventContent, Inventory};
 /// The number of bytes of a page that are passed on at once.
 const PIECE: usize = 1 << 20;
 
-/// The place in the division: the page that is being made, and the number of records that it may have.
+/// The state of the division: the page that is being made, and the maximum number of records of a page.
 #[derive(Debug)]
 pub(super) struct Division {
     most: u64,
-    /// The number of records in the page, without the calls that began in earlier pages; these are `carried`.
+    /// The number of records in the page, without its calls that began in earlier pages; `carried` is the number of
+    /// these.
     records: u64,
     carried: u64,
     /// The number of the page.
@@ -35,14 +37,15 @@ impl Division {
         Division { most, records: 0, carried: 0, page: 1, begin: None }
     }
 
-    /// Counts a record. Returns whether it is the first one of another page.
+    /// Counts a record. Returns whether the record is the first one of another page.
     pub(super) fn begins_page(&mut self) -> bool {
         let is_full = self.records == self.most;
         self.records = if is_full { 1 } else { self.records + 1 };
         is_full
     }
 
-    /// Returns the sentence about the numbers in the page's other notes, which count from the beginning of the trace.
+    /// Returns the sentence that the numbers in the page's other notes count from the beginning of the trace; `None`
+    /// for the first page.
     pub(super) fn note(&self) -> Option<String> {
         let page = self.page;
         (page > 1).then(|| format!("the numbers in these notes are those of pages 1 to {page} together"))
@@ -122,7 +125,7 @@ impl HtmlFormat {
         self.put(&Event { thread, ticks, time, what }, code::END, inventory);
         put_varint(CONTINUES, &mut self.block.more);
         put_varint(count as u64, &mut self.block.more);
-        // Each is then the innermost one, and has no leave record.
+        // The calls end from the innermost outwards, so no call inside them goes on; and none has a leave record.
         (0..count).for_each(|_| put_varint(0, &mut self.block.more));
         self.overview.open_calls(thread, self.since_first(time), 0);
         self.end_full_block(inventory);
@@ -147,8 +150,8 @@ impl HtmlFormat {
         }
     }
 
-    /// Begins the open calls of all threads in a page that begins at the time `begin`, in a block of their own. Returns
-    /// their number.
+    /// Repeats the open calls of all threads at the beginning of a page, in blocks of their own; the page begins at
+    /// the time `begin`. Returns the number of these calls.
     fn carry_calls(&mut self, begin: i64, inventory: &Inventory) -> u64 {
         let mut carried = 0;
         for thread in 0..self.lanes.len() {

@@ -1,4 +1,5 @@
-//! The size of a page: one that a browser could not show is not written, and its parts are named.
+//! The size of a page: a page that is too large for a browser is not written, and the user is told options for pages
+//! of its parts.
 
 use std::fmt::Write;
 
@@ -18,7 +19,7 @@ pub(super) struct Size {
 impl Size {
     /// Counts a record that was made at `time`.
     pub(super) fn add(&mut self, time: i64) {
-        // Times of ends may be before those of the records before them.
+        // The time of an end may be before that of the record before it.
         let least = self.begins.last().copied().unwrap_or(0);
         if self.records > 0 && self.records % PART_RECORDS == 0 && time > least {
             self.begins.push(time);

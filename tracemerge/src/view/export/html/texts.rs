@@ -4,7 +4,7 @@
 pub(super) const NUMBER: u8 = 1;
 /// The byte of a template in the place of a word with digits that is not a number.
 pub(super) const WORD: u8 = 2;
-/// The maximum number of digits of a number: a floating point number of the page has all of them.
+/// The maximum number of digits of a number: all of them fit into a floating-point number of the page's scripts.
 const MAX_DIGITS: usize = 15;
 /// The maximum length of a template.
 const MAX_TEMPLATE: usize = 500;
@@ -12,7 +12,7 @@ const MAX_TEMPLATE: usize = 500;
 /// A text as a template with its arguments.
 #[derive(Debug, Default)]
 pub(super) struct Split {
-    /// The template, after the bytes that the caller has put there.
+    /// The template, which begins with the bytes that the caller has passed.
     pub template: Vec<u8>,
     /// The numbers, in order.
     pub numbers: Vec<u64>,

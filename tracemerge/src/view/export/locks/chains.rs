@@ -1,6 +1,6 @@
-//! Chains of waits: each wait is for a thread that waits itself. A chain is stored as its first link and the
-//! chain after it, so chains with a common end share that end, and a row of waiting threads takes only one
-//! entry for each thread.
+//! Chains of waits: a thread waits for a thread, which itself waits for the next one, and so on. A chain is stored as
+//! its first link and the chain after it, so chains with a common end share that end, and a row of waiting threads
+//! takes only one entry for each thread.
 
 use std::collections::HashMap;
 
@@ -38,9 +38,9 @@ pub(super) struct Chains {
 
 /// The state of a thread during the search for all chains.
 enum SearchState {
-    /// The thread is on the current path, at this index.
+    /// The thread is on the path that is being searched, at this index.
     OnTheWay(usize),
-    /// The thread's chain; `None` if it does not wait for a known thread.
+    /// The search for the thread's chain has ended; `None` if there were too many chains.
     Walked(Option<ChainId>),
 }
 
@@ -83,9 +83,9 @@ impl Chains {
         Some(chain)
     }
 
-    /// Returns the chain that begins with each of these threads; `link` returns the wait of a thread. Also
-    /// returns false if there are too many chains. Visits each thread once. The chain of a thread in a ring
-    /// is the chain of the ring, which begins with its smallest thread.
+    /// Returns the chain that begins with each of these threads, and whether all chains were stored: not if there are
+    /// too many. `link` returns the wait of a thread. Visits each thread once. If threads wait for each other in a
+    /// ring, each of them has the chain that begins with the smallest thread id of the ring.
     pub(super) fn of_all<'t>(
         &mut self,
         threads: impl Iterator<Item = &'t u64>,
@@ -138,8 +138,8 @@ impl Chains {
     }
 }
 
-/// Returns each ring of threads in which each thread waits for a lock that the next one holds, and the last
-/// for a lock that the first holds. Each ring begins with its smallest thread.
+/// Returns each ring of threads in which each thread waits for a lock that the next one holds, and the last for a
+/// lock that the first holds. Each ring begins with its smallest thread id.
 pub(super) fn rings<'t>(
     threads: impl Iterator<Item = &'t u64>,
     holder_of: impl Fn(u64) -> Option<u64>,

@@ -99,7 +99,7 @@ pub(crate) struct NamedWait<'a> {
     pub made: Option<&'a str>,
     /// The place in the source where the thread waited.
     pub at: Option<&'a str>,
-    /// The id of the thread that held the lock when the wait began, or that notified the waiting one.
+    /// The id of the thread that held the lock when the wait began, or that notified the waiting thread.
     pub holder: Option<u64>,
     /// The place in the source where the holder has acquired the lock, or where the thread has notified.
     pub since: Option<&'a str>,
@@ -168,8 +168,8 @@ impl LockRecords {
         LockRecords { keeps_counted: true, ..LockRecords::default() }
     }
 
-    /// Updates the waits with an event: a lock record begins or ends one, and other events show that a thread has gone
-    /// on, where it waits, or that tracing was switched off.
+    /// Updates the waits with an event. A lock record begins or ends a wait; other events show that a thread has gone
+    /// on, or where it waits, or that tracing was switched off.
     #[inline]
     pub(crate) fn take(&mut self, event: &Event<'_>, inventory: &Inventory) {
         let thread = &inventory.threads()[event.thread];
@@ -211,10 +211,7 @@ impl LockRecords {
         }
     }
 
-    /// Passes the waits that were counted since the last call to `each`.
-    ///
-    /// # Errors
-    /// Returns an error if `each` does.
+    /// Passes to `each` the waits that were counted since the previous call of this function.
     #[cfg(feature = "parquet")]
     #[inline]
     pub(crate) fn take_counted<E>(

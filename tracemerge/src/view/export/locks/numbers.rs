@@ -17,8 +17,8 @@ impl<T> Default for Numbers<T> {
 }
 
 impl<T: Copy> Numbers<T> {
-    /// Sets the value of `count` numbers from `first` on, and replaces their earlier values. The number after
-    /// the greatest one is 0.
+    /// Sets the value of `count` numbers from `first` on, and replaces their earlier values. After `u32::MAX`, the
+    /// numbers continue with 0.
     pub(crate) fn insert(&mut self, first: u32, count: u32, value: T) {
         let Some(more) = count.checked_sub(1) else { return };
         match first.checked_add(more) {

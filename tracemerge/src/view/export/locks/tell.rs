@@ -248,7 +248,7 @@ impl ProcessReport<'_> {
         let Waits { conditions, futexes, .. } = self.waits;
         let of_conditions = conditions.iter().map(|(id, of)| (Awaited::Condition(*id), of));
         let of_futexes = futexes.iter().map(|(address, of)| (Awaited::Futex(*address), of));
-        // Threads of the tracer are woken in the same way, but their waits are not recorded.
+        // The tracer's own threads are woken by futexes, too, but their waits are not recorded.
         let of_futexes = of_futexes.filter(|(_, of)| of.sum.waits > 0);
         let mut all: Vec<(Awaited, &Condition)> = of_conditions.chain(of_futexes).collect();
         all.sort_by_key(|(awaited, condition)| (std::cmp::Reverse(condition.sum.total), *awaited));

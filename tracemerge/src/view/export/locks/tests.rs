@@ -151,7 +151,7 @@ fn waits_show_for_how_long_the_holder_was_off_the_processor() {
     };
     let (one, two) = (wait(1, 2), wait(2, 77));
     let lines = [
-        // Two threads wait for b, which gives the lock to one of them, and this one gives it to the other one.
+        // Threads a and c wait for b, which gives the lock to a; then a gives it to c.
         (1_000, 1, &one[..]),
         (2_000, 3, &one[..]),
         (9_000, 1, "! lock got id=1 ns=8000"),

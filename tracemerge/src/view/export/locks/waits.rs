@@ -1,4 +1,4 @@
-//! The waits of threads for locks and conditions: those that continue, and sums of those that have ended.
+//! The waits of threads for locks and conditions: the waits that continue, and the sums of the waits that have ended.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -65,8 +65,8 @@ impl Sum {
     }
 }
 
-/// A thread that holds a lock, and the place in the source where it has acquired the lock. Of a notification: the
-/// notifying thread, and the place of its call.
+/// The thread that holds a lock, and the place in the source where it has acquired the lock; or the thread that has
+/// notified a condition, and the place of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Holder {
     /// The id of the thread.
@@ -100,7 +100,7 @@ pub(super) struct Lock {
 /// A condition that threads waited for or notified.
 #[derive(Debug)]
 pub(super) struct Condition {
-    /// The place in the source where the condition was made.
+    /// The place in the source where the condition was made; for a futex, the first known place of a wait for it.
     pub made: PlaceId,
     /// The sum of all waits for the condition.
     pub sum: Sum,
@@ -176,7 +176,7 @@ pub(super) struct Waiting {
     handed_over: Option<HandedOver>,
     /// The longest chain that has begun with this wait; `None` if no chain was found.
     chain: Option<ChainId>,
-    /// Whether the thread has recorded something else since the beginning of the wait.
+    /// Whether the thread has recorded a message or a call since the beginning of the wait.
     pub has_traced_since: bool,
 }
 
@@ -191,7 +191,7 @@ pub(super) enum WaitEnding {
     Woken,
     /// The wait timed out.
     TimedOut,
-    /// There is no record of the end.
+    /// No record shows how the wait ended.
     Unseen,
     /// The wait continues at the end of the trace.
     Open,
@@ -235,8 +235,7 @@ pub(super) struct CountedWait {
     pub ending: WaitEnding,
 }
 
-/// The times off the processor that were summed up when the lock of a wait changed its holder for the first time
-/// since the wait began.
+/// The times off the processor of the holders of a lock, at the first change of its holder since a wait began.
 #[derive(Clone, Copy, Debug)]
 struct HandedOver {
     /// The times off the processor of the first holder, from the beginning of the wait until this change.
@@ -247,8 +246,8 @@ struct HandedOver {
 
 /// The waits for a lock that continue.
 ///
-/// A new holder of the lock is the holder for all waiting threads, so it is stored once and not for each of
-/// them. So many threads that get a lock one after another cost no more than their records.
+/// A new holder of the lock is the holder for all waiting threads, so it is stored once and not for each of these
+/// threads. So if many threads get a lock one after another, this costs no more than reading their records.
 #[derive(Debug, Default)]
 struct Queue {
     /// The number of times that the lock changed its holder.
@@ -261,13 +260,12 @@ struct Queue {
     off: OffSum,
     /// The number of waits that began before the last change.
     before: u64,
-    /// The threads whose waits began after the last change. The holder for each of them is the one in its
-    /// record.
+    /// The threads whose waits began after the last change. Each of these waits has the holder in its own record.
     since: HashSet<u64>,
 }
 
-/// The maximum number of threads that are visited in the search for chains, on average for each record. If
-/// fewer threads wait at the same time, all chains are found.
+/// The number of threads that the search for chains may visit for each record, on average. If at most this many
+/// threads wait at the same time, all chains are found.
 const STEPS: usize = 64;
 /// The number of threads that may be visited in addition to [`STEPS`] for each record.
 const FIRST_STEPS: usize = 1 << 20;
@@ -299,7 +297,7 @@ pub(super) struct Waits {
     followers: HashMap<u64, u64>,
     /// The states of threads, and the run whose threads wait; `None` if there are no states.
     states: Option<(Arc<ThreadStates>, Run)>,
-    /// The waits that were counted and not taken yet; `None` if nobody takes them.
+    /// The waits that were counted and not taken yet; `None` if they are not kept.
     pub counted: Option<Vec<CountedWait>>,
 }
 
@@ -410,8 +408,7 @@ impl Waits {
         }
     }
 
-    /// Stores in a thread's open wait, if there is one, that the thread has recorded something that is not a lock
-    /// record.
+    /// Marks a thread's open wait, if there is one: the thread has recorded a message or a call since the wait began.
     pub(super) fn has_traced(&mut self, thread: u64) {
         if let Some(waiting) = self.open.get_mut(&thread) {
             waiting.has_traced_since = true;
@@ -491,8 +488,8 @@ impl Waits {
         self.has_new_chains |= waits_behind_it || is_behind_one;
     }
 
-    /// Finds the chains of the open waits, before one of them ends or changes. Until then, chains only become
-    /// longer, so each wait keeps its longest chain.
+    /// Finds the chains of the open waits. Must be called before one of these waits ends or changes; until then,
+    /// chains only become longer, so each wait keeps its longest chain.
     fn find_chains(&mut self) {
         if !std::mem::take(&mut self.has_new_chains) {
             return;
@@ -652,7 +649,7 @@ impl Waits {
     /// Sets the current holder of a lock, for all threads that wait for it.
     fn hand_over(&mut self, id: u64, holder: Option<Holder>, now: u64) {
         let Some(queue) = self.queues.get(&id) else { return };
-        // Before the first change, each wait has the holder of its own record.
+        // Until the lock's holder changes for the first time, the holder is that in the record of each wait.
         let off = match queue.holder_changes {
             0 => OffSum::default(),
             _ => self.off_of(queue.holder, queue.changed, now),

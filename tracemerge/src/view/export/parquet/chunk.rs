@@ -1,5 +1,6 @@
-//! The columns of shared values, which this program encodes itself: a dictionary, and for each row an index in it.
-//! The crate `parquet` would need the values of all rows to make a dictionary, and rows have only their numbers here.
+//! The columns of values that many rows share. This program encodes them itself: as a dictionary, and for each row
+//! the index of its value in the dictionary. The crate `parquet` would need the values of all rows to make a
+//! dictionary, but here, each row has only a number that stands for its values.
 
 use bytes::Bytes;
 use itertools::Itertools;
@@ -18,7 +19,7 @@ use super::words::{NONE, SharedValues, ValueId};
 
 /// The compression level of columns. Level 1 is a tenth faster and takes 3 % more bytes.
 pub(super) const LEVEL: i32 = 3;
-/// The greatest length of a text that a file states as the least or the largest one of a column, in bytes.
+/// The maximum length, in bytes, of the smallest and the largest text of a column that a file states.
 const LONGEST_LIMIT: usize = 64;
 
 /// An encoded column of a row group.
@@ -29,8 +30,8 @@ pub(super) struct Chunk {
     pub close: ColumnCloseResult,
 }
 
-/// The keys of rows, such as their threads or their subjects: from the key of a row follow its values in several
-/// columns.
+/// The keys of rows, such as the indices of their threads or of their subjects. The key of a row determines the row's
+/// values in several columns.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     keys: Vec<u32>,
@@ -74,7 +75,7 @@ impl Rows {
 /// An encoder of columns.
 pub(super) struct Encoder {
     zstd: Compressor<'static>,
-    /// The index of each shared value in the column's dictionary. This and the following fields are buffers.
+    /// The index of each shared value in the column's dictionary. This field and the following ones are buffers.
     places: Vec<u32>,
     /// The index in the dictionary for each key.
     of_keys: Vec<u32>,
@@ -87,8 +88,8 @@ pub(super) struct Encoder {
     body: Vec<u8>,
 }
 
-/// The index for a value that is not in the dictionary. Its lowest byte is not a valid index either, if bytes are
-/// used.
+/// The index for a value that is not in the dictionary. If indices are stored as bytes, its lowest byte is no valid
+/// index either.
 const NOT_IN_DICTIONARY: u32 = u32::MAX;
 
 /// The pages of a column while they are written.
@@ -176,7 +177,7 @@ impl Encoder {
         pages.put(page, self.body.len())
     }
 
-    /// Encodes a column of shared values. `of` returns the id of the value for a key of a row.
+    /// Encodes a column of shared values. `of` returns the id of the value that a row with this key has.
     ///
     /// # Errors
     /// Returns an error if the column is too large.
@@ -267,8 +268,8 @@ impl Encoder {
 }
 
 impl Encoder {
-    /// Returns the least and the largest value in the dictionary, by which readers skip row groups, and the number of
-    /// rows without a value; `None` if a text is too long for that.
+    /// Returns the smallest and the largest value in the dictionary, by which readers skip row groups, and the number
+    /// of rows without a value; `None` if a text is too long to be stated.
     fn statistics(&self, of: Physical, words: &SharedValues, without: u64) -> Option<Statistics> {
         let values = || self.dictionary.iter().map(|word| words.bytes(*word));
         if of == Physical::INT64 {
@@ -279,7 +280,7 @@ impl Encoder {
                 .unzip();
             return Some(Statistics::int64(least, largest, None, Some(without), false));
         }
-        // The length is before the text.
+        // The bytes of a text begin with its length.
         let texts = || values().filter_map(|bytes| bytes.get(size_of::<u32>()..));
         if texts().any(|text| text.len() > LONGEST_LIMIT) {
             return None;
@@ -293,8 +294,8 @@ impl Encoder {
     }
 }
 
-/// Calls `put`, which must append for each row whether it has a value. Writes the length of the appended bytes before
-/// them.
+/// Appends the bytes that `put` appends, with their length before them. `put` must append for each row whether it has
+/// a value.
 fn put_levels(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     let begin = out.len();
     out.extend_from_slice(&[0; 4]);

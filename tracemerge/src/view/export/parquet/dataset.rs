@@ -1,8 +1,8 @@
 //! The tables of a data set, for one run. Each file is a part of the stream, named by its table, its day and its
 //! number: `records.2026-11-18.0.parquet`. The command `dataset add` gives the files their places in the set.
 //!
-//! Rows are in the order of the merge. A file ends at a number of rows or of bytes; a day that comes again, because the
-//! wall clock was set, continues its file.
+//! Rows are in the order of the merge. A file ends at a number of rows or of bytes; if a day comes again because the
+//! wall clock was set, its rows continue the file of that day.
 
 use std::borrow::Cow;
 
@@ -50,7 +50,8 @@ const DAY: u64 = 24 * 60 * 60 * 1_000_000;
 pub(crate) struct DatasetLayout {
     /// The name of the machine, for the column `host`.
     pub host: String,
-    /// The name of the run, for the metadata of files.
+    /// The state of the run's traces, for the metadata of files: as long as the state is the same, the run need not
+    /// be read again.
     pub run: String,
     /// The state of the run's traces, for the metadata of files: as long as it is the same, the run need not be read
     /// again.
@@ -181,7 +182,7 @@ struct Call {
     counted_until: u64,
 }
 
-/// The state of a thread on which its rows depend.
+/// The state of a thread that its rows depend on.
 #[derive(Debug)]
 struct ThreadState {
     calls: Vec<Call>,
@@ -210,7 +211,7 @@ struct DatasetFormat {
     subjects: Subjects,
     encoder: Option<Encoder>,
     files: Vec<OpenFile>,
-    /// The index in `files` of the file that has the last row.
+    /// The index in `files` of the file to which a row was added last.
     last_file: usize,
     /// The numbers of rows and of bytes at which a file ends.
     bounds: (u64, u64),
@@ -228,7 +229,7 @@ struct DatasetFormat {
     times: Option<(u64, u64)>,
     /// The ticks of the last record.
     last: u64,
-    /// The number of values of 2^63 and more, which stand as negative ones.
+    /// The number of unsigned integers of 2^63 and more, which the tables show as negative numbers.
     negative: u64,
     /// The reason for which the output is incomplete.
     failure: Option<String>,
@@ -400,7 +401,7 @@ impl DatasetFormat {
             let is_it = |call: &Call| call.function == end.function && call.begin_ns == end.entered;
             let Some(place) = calls.iter().rposition(is_it).or(calls.len().checked_sub(1)) else { break };
             let mut call = calls.remove(place);
-            // A call that outlives this one was inside of it until now.
+            // A call that outlives the ended call was inside it until now.
             if let Some(outliving) = calls.get_mut(place) {
                 call.inside_ns += work.between(outliving.counted_until, event.time);
                 outliving.counted_until = event.time;
@@ -454,7 +455,8 @@ impl DatasetFormat {
         Ok(())
     }
 
-    /// Adds a row of the wait for the tracer that a `# wait` line reports, if it ends after those that have rows.
+    /// Adds a row for the wait for the tracer that a `# wait` line reports, if the wait ends after all waits of the
+    /// thread that have rows.
     #[cold]
     fn add_wait_for_tracer(
         &mut self,
@@ -470,7 +472,8 @@ impl DatasetFormat {
         self.add_wait((thread, begin, end - begin), [None, None], &of, inventory, out)
     }
 
-    /// Adds rows of the waits for locks that have ended. The thread of the last event is probably the one that waited.
+    /// Adds rows of the waits for locks that have ended. `thread` is the thread of the last event, which probably is
+    /// the one that waited.
     #[cold]
     fn add_waits(&mut self, thread: usize, inventory: &Inventory, out: &mut Vec<u8>) -> Result<()> {
         let mut locks = std::mem::take(&mut self.locks);
@@ -596,7 +599,7 @@ impl DatasetFormat {
         Ok(())
     }
 
-    /// Ends all files, and writes that of the table of runs, which the set needs to know the run.
+    /// Ends all files. Then writes the file of the table of runs, by which the data set knows the run.
     fn end(&mut self, inventory: &Inventory, out: &mut Vec<u8>) -> Result<()> {
         self.locks.count_open(inventory);
         self.add_waits(0, inventory, out)?;
@@ -620,7 +623,8 @@ impl DatasetFormat {
     }
 }
 
-/// Returns a value as an integer, as the bits of a floating-point number, as a truth value, or as text.
+/// Returns a value in one of four forms: as an integer, as the bits of a floating-point number, as a truth value, or
+/// as text.
 fn columns_of<'a>(value: &'a Value<'_>) -> (Option<i64>, Option<i64>, Option<i64>, Option<Cow<'a, str>>) {
     let of_float = |number: f64| (None, Some(signed(number.to_bits())), None, None);
     let of_text = |text| (None, None, None, Some(text));
@@ -655,7 +659,7 @@ pub(crate) fn date_of(wall: Wall) -> String {
 }
 
 impl EventFormat for DatasetFormat {
-    // Durations are steady; the times of day of rows come from the clocks of their threads.
+    // Durations need steady time. The times of day in rows come from the clocks of the threads.
     fn clock(&self) -> Option<TimeScale> {
         Some(TimeScale::Steady)
     }
@@ -686,7 +690,7 @@ impl EventFormat for DatasetFormat {
             return;
         }
         let mut added = self.add(event, inventory, out);
-        // The sum costs a little, and a few records more do no harm.
+        // Summing up the tables' memory costs a little, and a few more records than allowed do no harm.
         if added.is_ok() && self.count % 1024 == 0 {
             added = self.shrink(out);
         }
@@ -696,7 +700,7 @@ impl EventFormat for DatasetFormat {
     }
 
     fn finish(&mut self, inventory: &Inventory, out: &mut Vec<u8>) {
-        // A run whose records are not all there gets no entry in the table of runs, and so is not added.
+        // A run whose records are incomplete gets no entry in the table of runs, and so is not added to the data set.
         if self.failure.is_some() {
             return;
         }

@@ -1,9 +1,10 @@
-//! The rows of several files of a table as one file, in the order of their times.
+//! Writes the rows of several files of a table into one file, in the order of their times.
 //!
-//! Each file has its rows in this order already, unless the wall clock was set: then a row counts as no earlier than
-//! those before it. So the files are merged, and of each only a few thousand rows are in memory, beside the pages of
-//! columns in which they are, and up to a row group of the new file. Columns that a file lacks, because an earlier
-//! version of the schema did not have them, are empty.
+//! The rows of each file are in this order already, unless the wall clock was set back: then a row with an earlier
+//! time counts as if it had the time of the rows before it. So the files are merged. Memory holds only a few thousand
+//! rows of each file, the pages of columns that contain these rows, and up to a row group of the new file. If a file
+//! lacks a column, because an earlier version of the schema did not have it, the column has no values for the file's
+//! rows.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -29,7 +30,7 @@ const BATCH: usize = 4096;
 /// The number of bytes of texts after which a row group ends.
 const MAX_TEXT_BYTES: usize = 64 << 20;
 
-/// The values of a column, without the rows that have none.
+/// The values of a column; rows without a value are left out.
 enum Values {
     Integers(Vec<i64>),
     Floats(Vec<f64>),
@@ -69,7 +70,8 @@ impl Column {
         self.taken = 0;
     }
 
-    /// Reads the next rows from `reader`. It is `None` if the file does not have the column; then no row has a value.
+    /// Reads the next rows from `reader`, which is `None` if the file does not have the column: then no row has a
+    /// value.
     fn read(&mut self, reader: Option<&mut ColumnReader>, is_optional: bool, rows: usize) -> Result<()> {
         self.clear();
         let Some(reader) = reader else {
@@ -100,8 +102,8 @@ impl Column {
         if is_whole && !lacks { Ok(()) } else { Err(damaged("a column lacks rows")) }
     }
 
-    /// Appends the next rows of another column, and counts their values there as appended. Returns the number of bytes
-    /// of their texts.
+    /// Appends the rows `rows` of another column, and counts their values as taken from it. The ranges of successive
+    /// calls must follow each other. Returns the number of bytes of the texts.
     fn take(&mut self, from: &mut Column, rows: Range<usize>) -> usize {
         let levels = &from.levels[rows];
         let count = levels.iter().filter(|level| **level > 0).count();
@@ -155,10 +157,11 @@ impl Column {
 /// The values of a row in the two columns by which rows are sorted.
 type Key = (i64, i64);
 
-/// A file that is read.
+/// A file whose rows are read.
 struct Input {
     reader: SerializedFileReader<File>,
-    /// For each column of the table its index in the file, and whether it is optional there.
+    /// For each column of the table, its index in the file and whether it is optional there; `None` if the file does
+    /// not have the column.
     places: Vec<Option<(usize, bool)>>,
     /// The indices of the two columns by which rows are sorted.
     order: [usize; 2],
@@ -169,7 +172,7 @@ struct Input {
     /// The number of rows of the current row group that were not read.
     left: usize,
     columns: Vec<Column>,
-    /// The index of the next row among those that were read; `rows` is the number of these.
+    /// The index of the next row among the rows that were read; `rows` is the number of rows that were read.
     at: usize,
     rows: usize,
     /// The greatest key of the rows that were taken so far.
@@ -203,7 +206,7 @@ impl Input {
         Ok(Input { reader, places, order, without, next_group, readers, left, columns, at, rows, reached })
     }
 
-    /// Reads rows, if all that were read are taken. Returns whether there is a row.
+    /// Reads more rows if all rows that were read have been taken. Returns whether there is a row.
     fn fill(&mut self) -> Result<bool> {
         while self.at >= self.rows {
             if self.left == 0 {
@@ -264,14 +267,14 @@ impl Input {
         self.rows = stays.iter().filter(|stays| **stays).count();
     }
 
-    /// Returns the key of a row: at least the greatest key so far.
+    /// Returns the key of a row, or the greatest key so far if that is greater.
     fn key(&self, row: usize) -> Key {
         let [first, second] = self.order.map(|column| self.columns[column].integer(row));
         self.reached.max((first, second))
     }
 
-    /// Returns the number of rows from the next one on that come before `limit`, the key and the index of another
-    /// file: at least one, and at most `most`.
+    /// Returns how many rows, from the next one on, come before `limit`, which is the key and the index of another
+    /// file: at least one row, and at most `most`. `number` is the index of this file.
     fn rows_before(&mut self, limit: Option<(Key, usize)>, number: usize, most: usize) -> usize {
         let begin = self.at;
         let end = self.rows.min(begin + most.max(1));

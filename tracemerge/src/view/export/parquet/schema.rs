@@ -1,8 +1,8 @@
 //! The columns of all tables: their names, their types, and their meaning. Files have them in this order, with the
 //! [version](VERSION) in their metadata. docs/formats.md lists the same columns; a test compares both.
 //!
-//! All integers are signed numbers of 64 bits, and times are microseconds since 1970 in UTC: these types every reader
-//! takes without a setting. Unsigned numbers of 2^63 and more stand as negative ones, 2^64 less.
+//! All integers are signed numbers of 64 bits, and times are microseconds since 1970 in UTC: every reader reads these
+//! types without a setting. Unsigned numbers of 2^63 and more are written as negative numbers: 2^64 less.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,9 @@ pub(crate) use crate::file::parquet::{FILES_KEY, LAST_KEY, RUN_KEY, STATE_KEY, V
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ColumnType {
-    /// A signed integer of 64 bits whose neighbours are near each other: stored as differences.
+    /// A signed integer of 64 bits. Values of neighbouring rows are near each other, and stored as differences.
     Integer,
-    /// A signed integer of 64 bits of which there are few different ones: stored as numbers of a dictionary.
+    /// A signed integer of 64 bits. There are few different values, which are stored in a dictionary.
     FewIntegers,
     /// Microseconds since 1970, in UTC.
     Time,
@@ -43,21 +43,22 @@ pub(crate) struct ColumnSpec {
 /// The source of the values of a column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
-    /// The numbers that every row has, at this index.
+    /// The number at this index among the numbers that every row has.
     Number(usize),
-    /// The numbers that a row may lack, at this index; floating-point numbers by their bits, and 1 for true.
+    /// The number at this index among the numbers that a row may lack. Floating-point numbers are given by their
+    /// bits, and true as 1.
     Optional(usize),
-    /// The properties of the row's thread.
+    /// This property of the row's thread.
     OfThread(OfThread),
-    /// The properties of the row's subject.
+    /// This property of the row's subject.
     OfSubject(OfSubject),
-    /// The row's texts, at this index.
+    /// The row's text at this index.
     Text(usize),
-    /// The row's values, at this index.
+    /// The row's value at this index.
     Value(usize),
 }
 
-/// The properties of a thread, and of its process.
+/// A property of a thread, or of its process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OfThread {
     Pid,
@@ -74,7 +75,7 @@ pub(crate) enum OfThread {
 /// The number of properties of a thread.
 pub(crate) const OF_THREAD: usize = OfThread::Root as usize + 1;
 
-/// The properties that all records of a site, of a function, or of another kind have in common.
+/// A property of a subject: a property that all records of a site, of a function, or of another kind have in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OfSubject {
     Kind,

@@ -43,7 +43,7 @@ impl Subjects {
         Subjects { host: Some(host.to_owned()), ..Subjects::default() }
     }
 
-    /// Returns the index of the thread of an event. Adds the properties of new threads.
+    /// Returns the index of the thread of an event. If the thread is new, adds its properties.
     #[inline]
     pub(super) fn thread(&mut self, event: &Event<'_>, inventory: &Inventory) -> u32 {
         if self.shared.threads.len() <= event.thread {
@@ -157,7 +157,7 @@ impl Subjects {
         self.add(properties)
     }
 
-    /// Returns the index of the subject of a wait.
+    /// Returns the index of the subject of a wait that has the properties `texts`.
     pub(super) fn of_wait(&mut self, texts: &[(OfSubject, Option<&str>)]) -> u32 {
         let mut properties = [NONE; OF_SUBJECT];
         for (of, text) in texts {

@@ -17,12 +17,12 @@ use super::schema::{ColumnSpec, ColumnType, OF_SUBJECT, OF_THREAD, Source, VERSI
 use super::words::{SharedValues, ValueId};
 use crate::view::values::Value;
 
-/// The number of rows of a row group, unless the memory limit ends it earlier. Readers read row groups in
+/// The number of rows of a row group, unless the memory limit ends the group earlier. Readers read row groups in
 /// parallel.
 pub(super) const ROWS: usize = 1 << 17;
 /// The number of texts of a row.
 const TEXTS: usize = 2;
-/// The memory that a number of a row takes, in bytes.
+/// The memory that one number of a row takes, in bytes.
 const NUMBER: usize = 8;
 
 /// The data that rows share.
@@ -47,16 +47,16 @@ pub(super) struct Head<'a> {
     pub thread: u32,
 }
 
-/// The counts of values that a table has in another form than the trace.
+/// The counts of values that have another form in a table than in the trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Changed {
     /// The count of integers that are stored as texts.
     pub as_text: u64,
-    /// The count of unsigned integers that are stored as negative ones.
+    /// The count of unsigned integers that are stored as negative numbers.
     pub as_negative: u64,
 }
 
-/// Numbers of a column that a row may lack: integers, the bits of floating-point numbers, or truth values.
+/// The numbers of a column in which a row may have none: integers, the bits of floating-point numbers, or truth values.
 #[derive(Debug, Default)]
 struct OptionalNumbers {
     values: Vec<i64>,
@@ -158,7 +158,7 @@ pub(super) struct Table {
     subjects: Rows,
     texts: [Texts; TEXTS],
     values: Vec<PendingColumn>,
-    /// The memory that the values take that are not written yet, in bytes.
+    /// The memory that the unwritten values take, in bytes.
     bytes: usize,
 }
 
@@ -206,8 +206,8 @@ impl Table {
         }
     }
 
-    /// Adds a row with values, which must be in the order of the value columns. Returns how the table changes
-    /// some of them.
+    /// Adds a row with values, which must be in the order of the value columns. Returns the counts of values whose
+    /// form changes in the table.
     pub(super) fn add_values(&mut self, head: &Head<'_>, values: &[Value<'_>]) -> Changed {
         self.add_head(head);
         let mut changed = Changed::default();
@@ -365,12 +365,12 @@ fn write_integers(values: &mut Vec<i64>, writer: &mut ColumnWriter<'_>) -> Resul
     Ok(())
 }
 
-/// Returns the error for values whose type is not that of their column.
+/// Returns the error for values that have another type than their column.
 pub(super) fn wrong_type() -> ParquetError {
     damaged("the values have another type than their column")
 }
 
-/// Returns the error for a file that is not as it must be.
+/// Returns the error for a damaged file; `why` describes the damage.
 pub(super) fn damaged(why: &str) -> ParquetError {
     ParquetError::General(why.to_owned())
 }
@@ -405,8 +405,9 @@ fn schema(column: &ColumnSpec) -> Result<Schema> {
         .build()
 }
 
-/// Returns the settings for the columns that the crate encodes: integers by their differences or by a dictionary,
-/// values that rows share by a dictionary, everything else plain; compressed.
+/// Returns the settings for the columns that the crate `parquet` encodes, and the metadata. Integers are encoded by
+/// their differences or by a dictionary, values that rows share by a dictionary, and all other values plainly. All
+/// columns are compressed.
 pub(super) fn properties<K: AsRef<str>>(
     of: &[ColumnSpec],
     metadata: &[(K, String)],
@@ -435,7 +436,7 @@ pub(super) fn properties<K: AsRef<str>>(
                 builder.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
             }
             ColumnType::FewIntegers => builder.set_column_dictionary_enabled(path, true),
-            // The least and the largest text would help no reader.
+            // Readers would gain nothing from the smallest and the largest text.
             ColumnType::Text => builder.set_column_statistics_enabled(path, EnabledStatistics::None),
             ColumnType::F32 | ColumnType::F64 | ColumnType::Bool => builder,
         }

@@ -1,8 +1,8 @@
-//! The tables of the directory: one of all records, and one for each template, whose columns
-//! are the values of its messages with their names and types.
+//! The tables of a directory in Parquet: one of all records, and one for each template, whose columns are the values
+//! of its messages with their names and types.
 //!
-//! Rows are collected until they form a row group of their table, and up to a memory limit for all tables. So
-//! memory does not grow with the number of records.
+//! Rows are collected until they form a row group of their table, and up to a memory limit for all tables. So memory
+//! does not grow with the number of records.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ pub(super) struct ParquetFormat {
     count: u64,
     /// The reason for which the output is incomplete.
     failure: Option<String>,
-    /// The counts of values that have another form in the tables.
+    /// The counts of values that have another form in the tables than in the trace.
     changed: Changed,
     /// A buffer for the fields of a record.
     fields: Vec<u8>,
@@ -72,8 +72,8 @@ fn type_of(of: Type) -> ColumnType {
     }
 }
 
-/// Returns the columns of a template's table. Makes names unique without regard to case, because readers
-/// ignore it.
+/// Returns the columns of a template's table. Their names are unique even without regard to case, because readers
+/// ignore case.
 fn columns_of(values: &[(String, ColumnType)]) -> Vec<ColumnSpec> {
     let mut columns = COMMON.to_vec();
     for (number, (name, of)) in values.iter().enumerate() {
@@ -209,7 +209,7 @@ impl ParquetFormat {
     }
 }
 
-/// Returns the encoder. Makes it at the first call.
+/// Returns the encoder, which is made at the first call.
 pub(super) fn encoder(made: &mut Option<Encoder>) -> Result<&mut Encoder> {
     Ok(match made {
         Some(encoder) => encoder,
@@ -233,7 +233,7 @@ impl EventFormat for ParquetFormat {
             return;
         }
         let mut added = self.add(event, inventory, out);
-        // The sum costs a little, and a few records more do no harm.
+        // Summing up the tables' memory costs a little, and a few more records than allowed do no harm.
         if added.is_ok() && self.count % 1024 == 0 {
             added = self.shrink(out);
         }

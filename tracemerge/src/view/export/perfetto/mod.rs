@@ -1,12 +1,12 @@
-//! The protocol buffers of Perfetto (`perfetto_trace.proto`): a sequence of packets for each thread, with
-//! interned names.
+//! The protocol buffers of Perfetto (`perfetto_trace.proto`): a sequence of packets for each thread, with interned
+//! names.
 //!
-//! Calls are slices on the track of their thread. Messages are instants: the template is the name, and the
-//! values are debug annotations. Flows join the polls of a span, and a notification with the threads that it
-//! wakes. Each span also has a track of its own, from its beginning to its end, with a slice for each time that it was
-//! busy. Losses and other `#` lines are instants of the category `tracer`. Stalls are slices on a track of
-//! their own, because they overlap calls, and so are the times at which a thread was off the processor. Times are those
-//! of the wall clock, which a clock snapshot states.
+//! Calls are slices on the track of their thread. Messages are instants: the template is the name, and the values are
+//! debug annotations. Flows join the polls of a span, and a notification with the threads that it wakes. Each span
+//! also has a track of its own, from its beginning to its end, with a slice for each time that it was busy. Losses
+//! and other `#` lines are instants of the category `tracer`. Stalls are slices on a track of their own, because they
+//! overlap calls. The times at which a thread was off the processor have a track of their own, too. All times are
+//! those of the wall clock, as a clock snapshot states.
 
 mod protobuf;
 
@@ -97,14 +97,14 @@ const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u8 = 2;
-/// The clock of a snapshot that is the time of day; `BOOTTIME` is the default clock of times.
+/// The clock in a snapshot that is the time of day. `BOOTTIME` is the clock that readers use for times by default.
 const REALTIME: u64 = 1;
 const BOOTTIME: u64 = 6;
-/// The maximum length of an event for which the length of its packet certainly fits into one byte.
+/// The maximum length of an event whose packet certainly has a length that fits into one byte.
 const SHORT: u8 = 0x7f - SmallBuffer::ROOM as u8;
 /// The id of the sequence of packets that belong to no thread.
 const COMMON: u64 = 1;
-/// An interned name by its role and its id, in the sequence of a thread.
+/// The role and the id of an interned name in the sequence of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Interned {
     Category(u64),
@@ -117,7 +117,7 @@ enum Interned {
 struct Sequence {
     /// Whether the packets that introduce the thread were written.
     is_introduced: bool,
-    /// The fields that are common to all packets with events of the thread.
+    /// The encoded fields that all packets with events of the thread have in common.
     common: SmallBuffer,
     /// The names that were introduced.
     told: KnownNames,
@@ -149,7 +149,7 @@ impl Sequence {
     }
 }
 
-/// Sets of introduced names, by their type.
+/// The sets of introduced names: of functions, of sites, and of all others.
 #[derive(Debug, Default)]
 struct KnownNames {
     functions: ByNumber<bool>,
@@ -157,7 +157,7 @@ struct KnownNames {
     others: BTreeSet<Interned>,
 }
 
-/// The common parts of the messages of a site.
+/// The parts that all messages of a site have in common.
 #[derive(Debug, Default)]
 struct KnownSite {
     /// The encoded fields of an event that have the categories, the name and the place in the source.
@@ -166,7 +166,7 @@ struct KnownSite {
     values: Vec<u64>,
 }
 
-/// Adds a number to a set. Returns whether the set did not have it yet.
+/// Adds a number to a set. Returns whether the number is new.
 fn is_new(set: &mut ByNumber<bool>, number: usize) -> bool {
     // The numbers of functions and sites have 32 bits.
     !std::mem::replace(set.get_mut(u32::try_from(number).unwrap_or(u32::MAX)), true)
@@ -233,7 +233,7 @@ fn span_track(number: u64) -> u64 {
     1 << 40 | number
 }
 
-/// Returns the id of the name of a function. Names of templates and other texts have other ids.
+/// Returns the id of a function's name. Names of templates and other texts have other ids.
 fn name_of_function(function: u32) -> u64 {
     u64::from(function) * 4 + 1
 }
@@ -369,7 +369,7 @@ impl PerfettoFormat {
         match flow {
             Flow::Passes(id) => put_fixed(field::event::FLOW, id, &mut self.event),
             Flow::Ends(id) => put_fixed(field::event::LAST_OF_FLOW, id, &mut self.event),
-            // This flow begins with another event.
+            // The flow begins with an earlier event, not with this one.
             Flow::Began { .. } => {}
         }
     }
@@ -582,7 +582,7 @@ impl PerfettoFormat {
             let name = format!("stalls of {}", inventory.threads()[thread].label());
             put_named_track(track, &name, process_track(inventory.threads()[thread].process), out);
         }
-        // The time before the end of the last stall already belongs to that stall.
+        // The time before the end of the previous stall already belongs to that stall.
         let from = until.saturating_sub(ns).max(last.unwrap_or(0)).min(until);
         self.begin_slice(thread, track, ("tracer", "stall"));
         self.annotation(thread, "ns", |out| put_number(field::annotation::UNSIGNED, ns, out));
@@ -597,7 +597,7 @@ impl PerfettoFormat {
         self.name(thread, name);
     }
 
-    /// Writes the prepared event that begins a slice, and the one that ends it.
+    /// Writes the prepared event, which begins a slice at `from`, and the event that ends the slice at `until`.
     fn end_slice(&mut self, thread: usize, track: u64, (from, until): (u64, u64), out: &mut Vec<u8>) {
         self.write(thread, from, out);
         self.begin_end(track);
@@ -633,7 +633,7 @@ fn put_track(uuid: u64, parent: Option<u64>, out: &mut Vec<u8>, write: impl FnOn
     });
 }
 
-/// Appends a packet that introduces a track inside another one by its name.
+/// Appends a packet that introduces a track with a name, inside the track `parent`.
 fn put_named_track(uuid: u64, name: &str, parent: u64, out: &mut Vec<u8>) {
     put_track(uuid, Some(parent), out, |out| put_text(field::track::NAME, name, out));
 }
@@ -772,7 +772,7 @@ impl EventFormat for PerfettoFormat {
         true
     }
 
-    /// Flows are derived from the texts of messages.
+    /// The format derives flows from the texts of messages.
     fn takes_text_of_values(&self, text: &[u8]) -> bool {
         flows::may_be_about_condition(text)
     }

@@ -1,16 +1,16 @@
 //! The part of the wire format of protocol buffers that this program writes: numbers, texts, and nested
 //! messages.
 
-/// The wire type of numbers; the next two are those of values of 64 bits, and of texts and messages.
+/// The wire type of numbers. `FIXED_64` is that of values of 64 bits, and `BYTES` that of texts and messages.
 const VARINT: u64 = 0;
 const FIXED_64: u64 = 1;
 const BYTES: u64 = 2;
 
-/// Returns the bits of a number in groups of seven, the lowest first, with one group in each byte. The last
-/// byte has only the highest bit. All other bytes are marked as followed by another byte.
+/// Returns the bits of a number in groups of seven, the lowest first, with one group in each byte. The last byte has
+/// only the highest bit. All bytes but the last have the mark that another byte follows.
 #[inline]
 fn varint_groups(number: u64) -> [u8; 10] {
-    // The lowest 56 bits: moves halves apart, then quarters, then eighths.
+    // Spreads the lowest 56 bits to groups of seven: moves the halves apart, then the quarters, then the eighths.
     let fours = number & 0x0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
     let twos = fours & 0x0000_3fff_0000_3fff | (fours & 0x0fff_c000_0fff_c000) << 2;
     let ones = twos & 0x007f_007f_007f_007f | (twos & 0x3f80_3f80_3f80_3f80) << 1;
@@ -63,7 +63,7 @@ impl SmallBuffer {
         // Appending all bytes and truncating is faster than copying a variable number of bytes.
         self.push(&varint_groups(number));
         self.length = end;
-        // The last byte is not followed by another one.
+        // No byte follows the last one.
         self.bytes[self.length - 1] &= 0x7f;
     }
 
@@ -82,7 +82,7 @@ impl SmallBuffer {
         self.length += other.length.min(Self::MAX_PUSHED_BYTES);
     }
 
-    /// Sets the byte at the index `place` to the number of bytes after it, plus `more` for bytes that are elsewhere.
+    /// Sets the byte at the index `place` to the number of bytes after it, plus `more` for bytes outside of the buffer.
     #[inline]
     pub(super) fn set_length(&mut self, place: usize, more: u8) {
         self.bytes[place] = (self.length - place - 1) as u8 + more;
@@ -112,7 +112,7 @@ fn put_varint(number: u64, out: &mut Vec<u8>) {
     // Appending all bytes and truncating is faster than copying a variable number of bytes.
     out.extend_from_slice(&varint_groups(number));
     out.truncate(end);
-    // The last byte is not followed by another one.
+    // No byte follows the last one.
     if let Some(last) = out.last_mut() {
         *last &= 0x7f;
     }
@@ -142,7 +142,7 @@ pub(super) fn put_text(field: u64, text: &str, out: &mut Vec<u8>) {
     put_bytes(field, text.as_bytes(), out);
 }
 
-/// Appends a field that is a message. `write` appends the contents of the message.
+/// Appends a field that is a message, whose contents `write` appends.
 #[inline]
 pub(super) fn put_message(field: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     put_varint(field << 3 | BYTES, out);

@@ -307,10 +307,10 @@ impl OpenCalls {
     /// Returns whether `call`, which is inside the call at index `left` that is left now, will have its leave record
     /// later.
     ///
-    /// A frame of the stack inside another frame will have none. If records of the thread were lost since `call` was
-    /// entered, its leave record may be among them, and the result is false. A guard always writes a leave record,
-    /// unless a `longjmp` of C skips it. So a guard that is known only by its address outlives only one call, and
-    /// none if another guard of the same place already outlives one.
+    /// A frame of the stack inside another frame will have no leave record. If records of the thread were lost since
+    /// `call` was entered, its leave record may be among them, and the result is false. A guard always writes a leave
+    /// record, unless a `longjmp` of C skips it. So a guard that is known only by its address outlives only one call,
+    /// and none if another guard of the same place already outlives one.
     fn outlives(&self, call: &OpenCall, left: usize) -> bool {
         let (around, outer) = (self.calls[left], &self.calls[..left]);
         call.losses == self.losses

@@ -35,7 +35,7 @@ pub(crate) struct Function {
     pub at: String,
     /// The source file with its directories, and the line.
     place: String,
-    /// Whether the name is an offset or an address.
+    /// Whether the name is only an offset or an address.
     is_unnamed: bool,
     /// The build-id of the file in which the name is an offset; empty otherwise.
     build_id: Vec<u8>,
@@ -48,8 +48,8 @@ impl Function {
         Function { name, at, place, is_unnamed: false, build_id: Vec::new() }
     }
 
-    /// Makes a function without a name at an address. Its offset in its module's file is the same in each process
-    /// and in each run of that file.
+    /// Makes a function without a name at an address. If its module is known, it has its offset in the module's file,
+    /// which is the same in each process and in each run of this file.
     fn unnamed(address: u64, why: Option<Unnamed>, module: Option<&Module>) -> Function {
         let is_off = why == Some(Unnamed::SwitchedOff);
         let of_file = module.filter(|_| !is_off).and_then(|module| Some((module, file_name(&module.path)?)));
@@ -64,8 +64,8 @@ impl Function {
         Function { is_unnamed: true, build_id, ..Function::new(name, String::new()) }
     }
 
-    /// Returns the build-id of the file in which the name is an offset. The offsets of two builds are different
-    /// functions.
+    /// Returns the build-id of the file in which the name is an offset; empty otherwise. Equal offsets in two builds
+    /// are different functions.
     #[must_use]
     pub(crate) fn build_id(&self) -> &[u8] {
         &self.build_id
@@ -92,8 +92,8 @@ impl Function {
     }
 
     /// Returns whether both functions are at the same line of the same file, or have the same name in the same file.
-    /// The directories may be missing in one of the places. The line alone does not suffice: debug information may
-    /// have the line of an attribute, while a site has the line of the function.
+    /// One of the places may lack the directories. The line alone does not suffice: debug information may have the
+    /// line of an attribute, while a site has the line of the function.
     fn is_beside(&self, other: &Function) -> bool {
         let ends = |long: &str, short: &str| {
             let before = long.strip_suffix(short).filter(|_| !short.is_empty());
@@ -104,7 +104,7 @@ impl Function {
         is_one || ends(&self.place, &other.place) || ends(&other.place, &self.place)
     }
 
-    /// Returns the file, and the last part of the name without its generic types.
+    /// Returns the source file, and the last part of the name without its generic types.
     fn file_and_name(&self) -> (&str, &str) {
         let name = self.name.split('<').next().unwrap_or_default().trim_end_matches("::");
         let file = self.place.rsplit_once(':').map_or("", |(file, _)| file);
@@ -146,24 +146,24 @@ pub(crate) struct FunctionNames {
     by_return: HashMap<(usize, u64), Arc<[FunctionId]>>,
     /// Whether names are wanted.
     is_on: bool,
-    /// A number that grows with each line of a module table: earlier answers may then be outdated.
+    /// A number that grows with each line of a module table, because earlier answers may be outdated then.
     generation: Arc<AtomicU64>,
     /// A buffer for the text of a site.
     text: Vec<u8>,
 }
 
-/// A cache of the functions of calls, by their [places](crate::file::records::Call), for one consumer of
-/// records. It finds them without the lock of the names.
+/// A cache of the functions of calls, by their [places](crate::file::records::Call), for one consumer of records. The
+/// cache finds functions without locking the names.
 #[derive(Debug)]
 pub(crate) struct KnownCalls {
     /// The serial number of the records to which the places in `call_info` belong, and the generation of the names.
     of: (u64, u64),
-    /// The call at each place; `None` if the place was not met, or may mean another call the next time.
+    /// The call at each place; `None` if the place was not met, or may stand for another call the next time.
     call_info: Vec<Option<CallInfo>>,
-    /// The calls of addresses, by the process, and by the address with the flags. Needed because each batch
-    /// of records has its own places.
+    /// The calls of addresses, by the process, and by the address with the flags: they outlast a batch of records,
+    /// each of which has its own places.
     by_address: FastMap<(usize, u64), CallInfo>,
-    /// The result that was returned last, which the cache itself may not keep.
+    /// The result that was returned last, if the cache itself does not keep it.
     last: Option<CallInfo>,
     newest: Arc<AtomicU64>,
 }
@@ -181,13 +181,13 @@ impl KnownCalls {
     #[inline]
     #[must_use]
     pub(crate) fn met(&self, serial: u64, place: u32) -> Option<&CallInfo> {
-        // Relaxed: as in `call_info`.
+        // Relaxed: the thread that changes the names is this one, or was joined with it.
         let is_it = self.of == (serial, self.newest.load(Ordering::Relaxed));
         self.call_info.get(place as usize).filter(|_| is_it)?.as_ref()
     }
 
-    /// Returns the call of an enter or leave record of a process, by `names`; `None` if the record cannot be
-    /// read.
+    /// Returns the call of an enter or leave record of a process, from the cache or from `names`; `None` if the
+    /// record cannot be read.
     #[inline]
     pub(crate) fn call_info(
         &mut self,
@@ -275,7 +275,7 @@ impl FunctionNames {
     /// Makes the names of functions, none of which is known yet; `settings` decide how they are looked up.
     #[must_use]
     pub(crate) fn new(settings: Settings) -> FunctionNames {
-        // Debug information points into files, which are needed until the process ends.
+        // Debug information refers to the files, so they are needed until the process ends.
         let files: &'static Files = Box::leak(Box::default());
         let is_on = settings.names;
         FunctionNames {
@@ -330,8 +330,8 @@ impl FunctionNames {
         &self.functions[id as usize]
     }
 
-    /// Returns the call in the payload of a `>` or `<` line of a process, and whether the same payload means
-    /// the same call later; `None` if the payload cannot be read.
+    /// Returns the call in the payload of a `>` or `<` line of a process, and whether the same payload will mean the
+    /// same call later; `None` if the payload cannot be read.
     fn call_info(&mut self, process: usize, ticks: Ticks, payload: &[u8]) -> Option<(CallInfo, bool)> {
         let line = FunctionLine::parse(payload)?;
         let called = self.of_line(process, ticks, &line);
@@ -340,8 +340,8 @@ impl FunctionNames {
         Some((call_info, line.span.is_none() && is_lasting))
     }
 
-    /// Returns the call at a place, and whether the same place means the same call later; `None` if the place cannot
-    /// be read.
+    /// Returns the call at a place, and whether the same place will mean the same call later; `None` if the place
+    /// cannot be read.
     fn call_info_at(&mut self, process: usize, ticks: Ticks, place: Place<'_>) -> Option<(CallInfo, bool)> {
         match place {
             Place::Address(address, left) => {
@@ -558,12 +558,12 @@ impl FunctionNames {
         id
     }
 
-    /// Returns the warnings about files with symbols that have come up since this was last called.
+    /// Returns the warnings about files with symbols that have come up since the previous call of this function.
     pub(crate) fn take_warnings(&mut self) -> Vec<String> {
         self.symbols.take_warnings()
     }
 
-    /// Returns sentences about files without symbols that have come up since this was last called.
+    /// Returns sentences about files without symbols that have come up since the previous call of this function.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         self.symbols.take_notes()
     }
@@ -573,19 +573,20 @@ fn place_of(address: u64, is_hook: bool) -> CallPlace {
     if is_hook { CallPlace::Frame(address) } else { CallPlace::Address(address) }
 }
 
-/// Returns the function at `address` in readable form, from the answer for it: the innermost function that is not the
-/// tracer's own.
+/// Returns the function at `address` in readable form, from the answer for this address: the innermost function that
+/// is not the tracer's own.
 fn function_of(answer: &Answer, address: u64, module: Option<&Module>) -> Function {
     let frame = answer.frames_of_host().first().or_else(|| answer.outermost());
     let mut function = function_of_frame(answer, frame, address, module);
     if answer.source == Source::SymbolTable && !function.is_unnamed {
-        // The functions inlined there are not known.
+        // A symbol table does not tell which functions are inlined at the address.
         function.name.push_str(" (symbol)");
     }
     function
 }
 
-/// Returns the function of a frame of an answer, or the function at the address without a name if there is no frame.
+/// Returns the function of a frame of an answer. If there is no frame, returns the function at the address without a
+/// name.
 fn function_of_frame(
     answer: &Answer,
     frame: Option<&Frame>,

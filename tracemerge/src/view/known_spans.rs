@@ -78,10 +78,10 @@ pub(crate) struct Span {
     name: u32,
     /// The index of the name of the span that opened this one, if there was one.
     opened_by: Option<u32>,
-    /// The id of the span that opened this one.
+    /// The id of the span that opened this one, if there was one.
     pub parent: Option<u64>,
     pub began: u64,
-    /// The count of threads that are in the span; `since` is the time since when there is one.
+    /// The count of threads that are in the span; `since` is the time since when at least one thread is.
     entered: u32,
     since: u64,
     /// The time for which a thread was in the span, without the waits of that thread for the tracer.
@@ -152,8 +152,8 @@ impl Sums {
     }
 }
 
-/// Adds `off`, the part off the processor of the busy time `busy`, to `sum`, that of the busy time `before`. If only
-/// one of the parts is known, the other busy time counts as unknown.
+/// Adds `off`, the part of the busy time `busy` that was off the processor, to `sum`, the same part of the busy time
+/// `before`. If only one of the two parts is known, the other busy time counts as unknown.
 pub(crate) fn add_off(sum: &mut Option<OffSum>, (off, busy): (Option<OffSum>, u64), before: u64) {
     let unknown = |ns| OffSum { unknown: ns, ..OffSum::default() };
     if sum.is_some() || off.is_some() {
@@ -193,8 +193,8 @@ pub(crate) struct KnownSpans {
     /// them.
     inside: Vec<Vec<(u64, u64)>>,
     sums: BTreeMap<(u32, Option<u32>), Sums>,
-    /// The maximum count of slowest spans that are kept. `slowest` has their wall times, and the order in which they
-    /// ended.
+    /// The maximum count of slowest spans that are kept. `slowest` has the wall time of each, and its number in the
+    /// order in which spans ended.
     slow: usize,
     slowest: BinaryHeap<Reverse<(u64, usize)>>,
     kept: HashMap<usize, SlowSpan>,
@@ -249,8 +249,9 @@ impl KnownSpans {
         SpanMessage::has_level(text) && memchr::memmem::find(text, b": span=").is_some()
     }
 
-    /// Begins a span or adds values of its fields, if a message of a thread says so. Returns the span that the message
-    /// begins or ends, which the caller has to end; `None` if there is none.
+    /// Begins a span, or adds values of its fields, if a message of a thread says so. Returns the span that the
+    /// message begins or ends; `None` if there is none. If the message ends the span, the caller has to call
+    /// [`KnownSpans::end`].
     pub(crate) fn message(
         &mut self,
         (process, thread): (usize, usize),
@@ -312,9 +313,9 @@ impl KnownSpans {
         span.fields = Some(text.into_boxed_str());
     }
 
-    /// Begins a thread's stay in a span. If the span is not known, it begins now, in the span in which the thread is,
-    /// and has the name that `name` returns. Returns whether the span begins now, and whether no other thread was in
-    /// it.
+    /// Begins a thread's stay in a span. If the span is not known, it begins now, is opened by the innermost span
+    /// that the thread is in, and has the name that `name` returns. Returns whether the span begins now, and whether
+    /// no other thread was in the span.
     pub(crate) fn enter(
         &mut self,
         key: SpanKey,
@@ -382,7 +383,7 @@ impl KnownSpans {
         open
     }
 
-    /// Ends a span: it is no longer known, and counts in the sums.
+    /// Ends a span: it is no longer open, and counts in the sums.
     pub(crate) fn end(&mut self, key: SpanKey, now: u64, how: How) {
         let Some(mut span) = self.open.remove(&key) else { return };
         if span.entered > 0 {

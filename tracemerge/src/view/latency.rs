@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-/// The count of bits after the highest one bit of a distance by which it is classified. Lower bits are ignored.
+/// The number of bits after the highest set bit of a distance that determine its class. Lower bits are ignored.
 const BITS: u32 = 7;
 /// The count of classes in a row of the histogram.
 const ROW: usize = 1 << BITS;
@@ -55,7 +55,7 @@ impl Latencies {
         self.include(other.count, other.least, other.most);
     }
 
-    /// Adds `count` distances to the count of all; `least` and `most` are the least and the greatest of them.
+    /// Takes note of `count` distances, of which the least is `least` and the greatest `most`.
     #[inline]
     fn include(&mut self, count: u64, least: u64, most: u64) {
         if count > 0 {
@@ -90,8 +90,8 @@ impl Latencies {
         self.of_rank(rank).map(|class| self.least.max(*class.start()))
     }
 
-    /// Returns the class of the distance of this rank among the sorted distances, whose ranks begin with 1: the least
-    /// and the greatest distance of the class. Returns `None` if there are fewer distances.
+    /// Returns the class of the distance with this rank among the sorted distances, whose ranks begin with 1. A class
+    /// is given by its least and its greatest distance. Returns `None` if there are fewer distances.
     pub(crate) fn of_rank(&self, rank: u128) -> Option<RangeInclusive<u64>> {
         let mut sum = 0;
         let rows = self.rows.iter().enumerate();

@@ -1,7 +1,7 @@
 //! A layout is the form in which a view shows records. Each layout is one type in one file or folder of
 //! [`export`](crate::view::export), with its options, its help, its needs, and the format that it makes. [`VIEWS`]
 //! lists the layouts that are subcommands, and [`FORMATS`](crate::view::export::format::FORMATS) those that are
-//! formats for other programs. All other code knows layouts by this interface only.
+//! formats for other programs. All other code uses layouts only through the trait [`Layout`].
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -97,17 +97,17 @@ pub(crate) trait Layout: fmt::Debug + Send + Sync {
 pub(crate) struct Needs {
     /// Whether the layout needs wall-clock times or durations, in whatever form times are shown.
     pub times: bool,
-    /// Whether the layout shows times of day, so that the user is told where the wall clock was set.
+    /// Whether the layout shows times of day. If so, the user is told where the wall clock was set.
     pub times_of_day: bool,
     /// Whether the layout needs the sites of messages, which only raw files record.
     pub sites: bool,
     /// Whether the layout needs the typed values of messages, which only raw files record.
     pub values: bool,
-    /// Whether the layout needs the calls of functions, whose names are looked up.
+    /// Whether the layout needs the calls of functions, with names that are looked up.
     pub calls: bool,
     /// Whether the layout needs the labels of threads.
     pub labels: bool,
-    /// Whether the layout shows records with the labels that their threads had then.
+    /// Whether the layout shows each record with the label that its thread had when it made the record.
     pub labels_in_time: bool,
     /// Whether the layout needs the times at which threads were off the processor. It gets these apart from the
     /// records.

@@ -1,10 +1,10 @@
-//! Joins lines into records, which are selected and shown as a whole. This happens between the stages *merge*
-//! and *select*.
+//! Joins lines into records, which are selected and shown as a whole. This happens between the stages *merge* and
+//! *select*.
 //!
-//! A record here is a message with the `|` lines that continue it, or any other single line. The lines of a
-//! record are consecutive in the merged stream, because they have the same key and come from the same file.
-//! If damage has put something between them, or has changed a key, the rest is a record of its own. So no
-//! record is in two slices of a merge, and the thread that merges a slice can join its lines.
+//! A record here is a message with the `|` lines that continue it, or any other single line. The lines of a record
+//! are consecutive in the merged stream, because they have the same key and come from the same file. If damage has
+//! put something between the lines of a record, or has changed the key of a line, the rest is a record of its own. So
+//! no record is in two slices of a merge, and the thread that merges a slice can join its lines.
 
 use std::io;
 
@@ -23,12 +23,12 @@ pub(crate) trait RecordSink {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()>;
 }
 
-/// A sink that joins lines into records for the next stage, even if the lines of a record arrive one by one. As the
-/// index of a source, it takes the index of an origin.
+/// A sink that joins lines into records for the next stage, even if the lines of a record arrive one by one. The
+/// index of a source that it gets with the lines has to be that of an origin.
 #[derive(Debug)]
 pub(crate) struct RecordJoiner<T> {
     next: T,
-    /// The lines so far of the last record, which more lines may continue.
+    /// The lines of the last record so far, which more lines may continue.
     pending: Vec<u8>,
     /// The index of the origin of the lines in `pending`.
     origin: usize,
@@ -40,10 +40,7 @@ impl<T: RecordSink> RecordJoiner<T> {
         RecordJoiner { next, pending: Vec::new(), origin: 0 }
     }
 
-    /// Passes on the last record. The caller must have no more lines.
-    ///
-    /// # Errors
-    /// Returns an error if the next stage accepts no more records.
+    /// Passes on the last record. Must be called after the last line.
     pub(crate) fn end(&mut self) -> io::Result<()> {
         self.flush()
     }
@@ -113,7 +110,7 @@ fn last_record(lines: &[u8]) -> usize {
     }
 }
 
-/// Returns the number of bytes of the `|` lines with this key at the beginning of `lines`.
+/// Returns the number of bytes of the `|` lines with the key `key` at the beginning of `lines`.
 fn continuation(lines: &[u8], key: &[u8]) -> usize {
     let continues = |line: &&[u8]| kind_of(line) == Some(Kind::Continuation) && key_of(line) == key;
     lines_of(lines).take_while(continues).map(<[u8]>::len).sum()

@@ -1,5 +1,5 @@
-//! The sentence at the end of a merge, or of a view, if threads have waited long for the tracer. The sums are in the
-//! last lines of the files, which have been read already: the lines of the waits are not looked for.
+//! The sentence at the end of a merge, or of a view, if threads have waited long for the tracer. The sums of the
+//! waits are in the last lines of the files, which have been read already, so no other lines are read.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ use crate::view::thread_labels::thread_labels;
 const LEAST_NS: u64 = 10_000_000;
 
 /// Returns whether waits of `waited` nanoseconds are reported, if the threads that waited have lasted for `time`
-/// nanoseconds: if the waits took over one percent of that, and longer than those at the start of a short program.
+/// nanoseconds: only if the waits took over one percent of this time, and longer than the waits at the start of a
+/// short program.
 fn is_long(waited: u64, time: u64) -> bool {
     const LEAST_PERCENT: u128 = 1;
     waited >= LEAST_NS && u128::from(waited) * 100 > u128::from(time) * LEAST_PERCENT
@@ -31,8 +32,8 @@ struct OfThread {
     time: u64,
 }
 
-/// Returns the sentence about the waits of threads for the tracer. Returns `None` if the threads that have waited did
-/// so for at most one percent of their time, or for less than ten milliseconds.
+/// Returns the sentence about the waits of threads for the tracer; `None` if the threads that have waited did so for
+/// at most one percent of their time, or for less than ten milliseconds.
 pub(crate) fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
     let waits = inputs.origins.iter().filter_map(|origin| Some(origin.waited?.waited.ns));
     if waits.fold(0, u64::saturating_add) < LEAST_NS {
@@ -41,7 +42,7 @@ pub(crate) fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
     let clocks = inputs.own_clocks();
     let mut threads: BTreeMap<_, OfThread> = BTreeMap::new();
     for (file, (origin, reference)) in inputs.origins.iter().zip(&inputs.references).enumerate() {
-        // The clock of a converted trace is that of another machine, and these ticks are not.
+        // The clock of a converted trace is that of another machine, but the ticks here are those of its own machine.
         let found = origin.waited.filter(|_| origin.is_shown && reference.is_none());
         let Some(found) = found else { continue };
         let run = origin.run.as_ref().map(|run| (run.pid, run.id));
@@ -56,7 +57,7 @@ pub(crate) fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
     let have_waited = || threads.values().filter(|thread| thread.waited > 0);
     let sum = |of: fn(&OfThread) -> u64| have_waited().map(of).fold(0, u64::saturating_add);
     let (waited, time) = (sum(|thread| thread.waited), sum(|thread| thread.time));
-    // A thread may have made all of its records while it waited.
+    // A thread may have made all of its records while it waited, so its time may be shorter than its waits.
     let percent = (u128::from(waited) * 100 / u128::from(time.max(1))).min(100);
     if !is_long(waited, time) {
         return None;
@@ -80,7 +81,7 @@ pub(crate) fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
     ))
 }
 
-/// Reads the names of those threads of which no name is known yet.
+/// Reads the names of the threads of which no name is known yet.
 fn name_threads(inputs: &mut Inputs) {
     for (origin, source) in inputs.origins.iter_mut().zip(inputs.boots.iter().flatten()) {
         if origin.name.is_empty() && !origin.is_log {

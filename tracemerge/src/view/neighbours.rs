@@ -1,4 +1,5 @@
-//! Records of two machines that follow each other in a merge: whether the intervals of their times decide their order.
+//! Compares records of two machines that follow each other in a merge: do the intervals of their times decide their
+//! order?
 
 use trace_format::line::Ticks;
 
@@ -10,9 +11,9 @@ use crate::ui::messages::Grouped;
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
     before: Option<Before>,
-    /// The count of records that follow a record of another machine.
+    /// The count of pairs: a record, and the record before it, which is of another machine.
     pairs: u64,
-    /// The count of these pairs of records whose order the intervals of their times do not decide.
+    /// The count of pairs whose order the intervals of their times do not decide.
     undecided: u64,
 }
 
@@ -21,7 +22,7 @@ pub(crate) struct Neighbours {
 struct Before {
     boot: Vec<u8>,
     ticks: Ticks,
-    /// The conversion of the record's times, if it is of another machine than the reference.
+    /// The conversion of the record's times, if the record is of another machine than the reference.
     foreign: Option<Scale>,
 }
 
@@ -29,7 +30,7 @@ impl Neighbours {
     /// Compares the time of the next record with that of the record before it. Returns whether the record before it is
     /// of another machine and may have been made later.
     pub(crate) fn take(&mut self, origin: &Origin, ticks: Ticks) -> bool {
-        // Logs of other programs and files that do not name their run belong to no machine.
+        // Logs of other programs, and files that do not name their run, belong to no known machine.
         let Some(run) = origin.run.as_ref() else { return false };
         let Some(before) = &mut self.before else {
             self.before = Some(Before { boot: run.boot.clone(), ticks, foreign: origin.foreign.clone() });
@@ -39,7 +40,7 @@ impl Neighbours {
             before.ticks = ticks;
             return false;
         }
-        // A boot that is merged behind another one was started later.
+        // If neither record has a converted time, the boot of the later record was started later.
         let scale = origin.foreign.as_ref().or(before.foreign.as_ref());
         let is_undecided = scale.is_some_and(|scale| {
             let limits = |foreign: Option<&Scale>, ticks| match foreign {

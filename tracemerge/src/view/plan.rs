@@ -1,6 +1,6 @@
-//! Finds the bytes of the inputs that a view needs: those of its threads and processes; among these, the
-//! bytes in its period; and among these, the bytes that may contain the last records. The clocks in the
-//! traces convert times into ticks, and are read only if they are needed.
+//! Finds the bytes of the inputs that a view needs: the bytes of its threads and processes, then among these the
+//! bytes in its period, and then the bytes that may contain the last records. The clocks in the traces convert times
+//! into ticks, and are read only if the view needs times.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(crate) struct Plan<'v> {
     pub ranges: Vec<Vec<SortedRange>>,
     /// The wanted ticks of each boot.
     pub periods: Vec<TickPeriod>,
-    /// The times of the first and the last line of all inputs. They have no meaning if no clock was needed.
+    /// The times of the first and the last line of all inputs; meaningless if no clock was needed.
     pub times: Period,
     /// Whether the output has times of day, which depend on how the wall clock was set.
     shows_times_of_day: bool,
@@ -61,8 +61,8 @@ pub(crate) struct Plan<'v> {
 }
 
 impl<'v> Plan<'v> {
-    /// Plans which bytes of `inputs` the `view` needs. Sets the clocks of the inputs if times are needed, by the view
-    /// or by `needs` of its layout, and marks the inputs that are shown.
+    /// Plans which bytes of `inputs` the `view` needs. If the view or its layout, whose needs are `needs`, needs
+    /// times, sets the clocks of the inputs. Marks the inputs that are shown.
     ///
     /// # Errors
     /// Returns an error if the traces have no thread or process that fits the view, or if a time of the view does not
@@ -115,7 +115,7 @@ impl<'v> Plan<'v> {
         self.plan_again(inputs)
     }
 
-    /// Marks those `inputs` that belong to the threads and processes of the view.
+    /// Marks the `inputs` that belong to the threads and processes of the view.
     fn select_threads(&self, inputs: &mut Inputs) -> Result<(), Error> {
         let view = self.view;
         let labels = if view.thread.is_empty() { Vec::new() } else { thread_labels(inputs) };
@@ -125,7 +125,8 @@ impl<'v> Plan<'v> {
             names_of(inputs, |source| names_at_ends(&source.outline()))
         };
         if !view.has_each_of(&named_threads(inputs, &names, &labels)) {
-            // A thread may have been renamed anywhere in its file. All is read only if a name fits no thread so far.
+            // A thread may have been renamed anywhere in its file. All bytes are read only if a wanted name fits no
+            // thread so far.
             names = names_of(inputs, |source| {
                 let mut payloads = Vec::new();
                 source.each_meta(&mut |payload| {
@@ -137,7 +138,7 @@ impl<'v> Plan<'v> {
             });
         }
         let mut wanted = view.wants(&named_threads(inputs, &names, &labels));
-        // A thread that was renamed may have files with its earlier names.
+        // If a thread was renamed, some of its files may have an earlier name.
         let of_threads: HashSet<&str> =
             labels.iter().zip(&wanted).filter(|of| *of.1).map(|of| of.0.full()).collect();
         wanted
@@ -199,7 +200,7 @@ impl<'v> Plan<'v> {
         }
     }
 
-    /// Prints the period of the inputs, for a user who has asked for a period without records.
+    /// Prints the period of the inputs, for a user who has asked for a period in which there are no records.
     pub(crate) fn show_times(&self, inputs: &Inputs, messages: &Messages) {
         let Period { first, last, steady } = self.times;
         if steady.0 < steady.1 {
@@ -243,7 +244,7 @@ impl<'v> Plan<'v> {
             self.set_clocks(inputs, &clocks);
             self.plan_ranges(inputs)?;
         }
-        // Those of other machines, each once.
+        // The clocks of other machines, each once.
         let mut others = BTreeMap::new();
         for origin in &inputs.origins {
             if let (Some(run), Some(foreign)) = (&origin.run, &origin.foreign) {
@@ -276,8 +277,7 @@ impl<'v> Plan<'v> {
         self.times = times;
     }
 
-    /// Plans the ranges, and splits those of sources that are found to be non-monotonic near their wanted
-    /// lines.
+    /// Plans the ranges. Splits the ranges of sources that are found to be non-monotonic near their wanted lines.
     fn plan_ranges(&mut self, inputs: &Inputs) -> Result<(), Error> {
         let has_ends = self.view.has_period() || self.view.selection.amount != Amount::All;
         let may_end_early = matches!(self.view.selection.amount, Amount::First(_));
@@ -327,8 +327,8 @@ impl<'v> Plan<'v> {
         Ok(())
     }
 
-    /// Leaves out the bytes before the last `wanted` records. Does nothing if there are several boots,
-    /// because their ticks cannot be compared.
+    /// Leaves out the bytes before the last `wanted` records. If there are several boots, does nothing, because their
+    /// ticks cannot be compared.
     fn narrow_to_last(&mut self, inputs: &Inputs, wanted: usize) {
         let ([sources], [of_boot]) = (&inputs.boots[..], &mut self.periods[..]) else { return };
         let all: Vec<SortedRange> = self.ranges.iter().flatten().copied().collect();
@@ -340,14 +340,14 @@ impl<'v> Plan<'v> {
     }
 }
 
-/// Returns the names of each origin's thread: the last one, and those that `read` finds in its source. Leaves out the
-/// name of the program, which each of its threads has until the thread gets a name of its own.
+/// Returns the names of each origin's thread: the last name, and the names that `read` finds in its source. Leaves
+/// out the name of the program, which a thread has until it gets a name of its own.
 fn names_of(inputs: &Inputs, read: impl Fn(&Source) -> Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
     let sources = inputs.boots.iter().flatten();
     let names = inputs.origins.iter().zip(sources).map(|(origin, source)| {
         let mut names = if origin.is_log { Vec::new() } else { read(source) };
         names.retain(|name| !origin.run.as_ref().is_some_and(|run| is_inherited(name, run)));
-        // Views show long names shortened, and those of several threads with the thread's id.
+        // Views shorten long names, and show a name that several threads have with the thread's id.
         let run = origin.run.as_ref();
         let shown = names.iter().filter_map(|name| label_of_name(name, origin.tid, run?));
         let shown: Vec<_> = shown.flat_map(|name| [format!("{name} {}", origin.tid), name]).collect();
@@ -365,7 +365,7 @@ fn named_threads<'a>(
 ) -> Vec<NamedThread<'a>> {
     static NO_LABEL: Label = Label::none();
     let threads = inputs.origins.iter().zip(names).enumerate().map(|(number, (origin, names))| {
-        // The user selects a log as its lines are shown: as thread 0 of process 0.
+        // The user selects a log in the way in which its lines are shown: as thread 0 of process 0.
         let pid = origin.run.as_ref().map(|run| run.pid).or(origin.is_log.then_some(0));
         NamedThread { pid, tid: origin.tid, names, label: labels.get(number).unwrap_or(&NO_LABEL) }
     });
@@ -390,7 +390,7 @@ fn some_threads(origins: &[Origin], labels: &[Label]) -> String {
     if more > 0 { format!("{named}, and {} more", Grouped(more as u64)) } else { named }
 }
 
-/// Warns of clocks with an unknown rate, and prints the rates of the others if the user wants details.
+/// Warns of clocks with an unknown rate. If the user wants details, also prints the rates of the other clocks.
 fn report_clocks<'a>(
     clocks: impl Iterator<Item = (&'a Run, &'a TickClock)>,
     shows_times_of_day: bool,

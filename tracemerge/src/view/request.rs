@@ -91,7 +91,7 @@ impl Request {
     }
 
     /// Returns the part of the traces that is wanted, as far as it is known before the traces are found. If messages
-    /// put machines in order, all traces are wanted, because these messages may be anywhere.
+    /// put machines in order, or if logs are inserted, this is everything, because any trace may be needed.
     #[must_use]
     pub(crate) fn part(&self) -> Part {
         if !self.sync.is_empty() || !self.with.is_empty() {
@@ -143,14 +143,14 @@ impl View {
             || self.time != TimeMode::Ticks
     }
 
-    /// Returns whether the view may omit lines of the traces.
+    /// Returns whether the view may leave out lines of the traces.
     #[must_use]
     pub(crate) fn leaves_out(&self) -> bool {
         self.has_period() || !self.selection.is_all() || !self.thread.is_empty() || !self.process.is_empty()
     }
 
-    /// Returns the given options that select records by their content, not by their time or by a limit of their
-    /// count.
+    /// Returns the options with which the user selects records by their thread, their process or their content, and
+    /// not by their time or by a limit of their count.
     #[must_use]
     pub(crate) fn selecting_options(&self) -> Vec<&'static str> {
         let sites = self.selection.sites.as_ref().map(|sites| &sites.wanted);

@@ -1,5 +1,6 @@
-//! Rows: a view defines its rows once, as a struct with a list of columns, and they are printed as a table for
-//! people, or as JSON or comma-separated values for programs. The help of the view lists the columns.
+//! Rows for people and for programs. A view defines its rows once, as a struct with a list of columns. Rows are
+//! printed as a table for people, or as JSON or comma-separated values for programs. The help of the view lists the
+//! columns.
 
 use clap::Args;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -54,7 +55,7 @@ impl RowForm {
 pub(crate) enum Value {
     /// An unknown value: `null` in JSON, an empty cell in CSV.
     Unknown,
-    /// A value that JSON leaves out, and that is an empty cell in CSV.
+    /// A value that is left out in JSON, and an empty cell in CSV.
     Absent,
     /// A truth value.
     Flag(bool),
@@ -107,10 +108,10 @@ impl From<&str> for Value {
 }
 
 impl Value {
-    /// Returns a value of several parts.
+    /// Returns a value that consists of several values, as JSON.
     #[must_use]
     pub(crate) fn nested(value: &impl Serialize) -> Value {
-        // The callers' maps have no key that is not a text.
+        // All keys in the callers' maps are texts, so the conversion does not fail.
         Value::Nested(serde_json::to_value(value).unwrap_or_default())
     }
 
@@ -138,7 +139,7 @@ pub(crate) struct Column<T: 'static> {
     cell: Cell<T>,
 }
 
-/// The form of a column in the table, with its heading.
+/// The way in which the table for people shows a column, with the column's heading.
 #[derive(Debug)]
 enum Cell<T: 'static> {
     /// The table does not have the column.
@@ -150,7 +151,7 @@ enum Cell<T: 'static> {
     /// A time in nanoseconds, with this heading; the table does not have the column if the time is unknown in all
     /// rows.
     KnownTime(&'static str),
-    /// The text that the function makes of a row, at one side of the column, with this heading.
+    /// The text that the function makes from a row, aligned at one side of the column, with this heading.
     Text(&'static str, Alignment, fn(&T) -> String),
 }
 
@@ -183,7 +184,7 @@ impl<T: 'static> Column<T> {
         Column { name, about, value, cell: Cell::Time(heading) }
     }
 
-    /// Makes a column of times in nanoseconds, which the table does not have if the time is unknown in all rows.
+    /// Makes a column of times in nanoseconds. The table does not have the column if the time is unknown in all rows.
     #[must_use]
     pub(crate) const fn known_time(
         name: &'static str,
@@ -194,7 +195,7 @@ impl<T: 'static> Column<T> {
         Column { name, about, value, cell: Cell::KnownTime(heading) }
     }
 
-    /// Makes a column whose cells in the table are texts that `text` makes, at one side of the column.
+    /// Makes a column that shows the text that `text` makes from a row, aligned at one side of the column.
     #[must_use]
     pub(crate) const fn text(
         name: &'static str,
@@ -233,7 +234,8 @@ impl<T: 'static> Column<T> {
         }
     }
 
-    /// Returns the cell of this column in a row of sums; empty if `sums` have none for the column.
+    /// Returns the cell of this column in a row of sums; an empty cell if `sums` has no sum for the column, and
+    /// `None` if the table does not have the column.
     fn cell_of_sums(&self, sums: &[(&str, Value)]) -> Option<String> {
         self.heading()?;
         let sum = sums.iter().find(|(name, _)| *name == self.name).map(|(_, sum)| sum.clone());
@@ -255,12 +257,13 @@ pub(crate) trait Row: Sized + 'static {
     const COLUMNS: &'static [Column<Self>];
 }
 
-/// Returns rows as a table, each with `indent` before it.
+/// Returns rows as a table, with `indent` at the beginning of each line.
 pub(crate) fn table<'a, T: Row>(rows: impl IntoIterator<Item = &'a T>, indent: &str) -> String {
     table_with_sums(rows, &[], indent)
 }
 
-/// Returns rows as [`table`] does, with a last row of `sums`, each with the name of its column, if there are any.
+/// Returns rows as a table, as [`table`] does. If there are `sums`, each with the name of its column, they are the
+/// last row.
 pub(crate) fn table_with_sums<'a, T: Row>(
     rows: impl IntoIterator<Item = &'a T>,
     sums: &[(&str, Value)],
@@ -372,7 +375,7 @@ pub(crate) fn csv<'a, T: Row>(rows: impl IntoIterator<Item = &'a T>) -> String {
         line(&mut T::COLUMNS.iter().map(|column| match (column.value)(row) {
             Value::Unknown | Value::Absent => String::new(),
             Value::Text(text) => text,
-            // A value in memory is always written.
+            // Converting a value in memory does not fail.
             value => serde_json::to_string(&value).unwrap_or_default(),
         }));
     }

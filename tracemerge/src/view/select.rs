@@ -1,11 +1,10 @@
 //! Leaves out records by their site, by their text and by a limit of their count.
 //!
-//! Records of unwanted threads, processes and times are not even read: see [`crate::view::wanted_threads`]
-//! and [`crate::view::byte_range`]. This module searches each message for a regular expression. It searches
-//! the message as the trace contains it: escaped, with its lines joined by line feeds. A `#` line is not a
-//! message, so it neither matches nor counts as a message that does not match. The first or the last messages
-//! are counted among the matching messages. Among the `#` lines between them, only those are shown that
-//! report missing records.
+//! Records of unwanted threads, processes and times are not even read: see [`crate::view::wanted_threads`] and
+//! [`crate::view::byte_range`]. This module searches each message for a regular expression. It searches the message
+//! as the trace contains it: escaped, with its lines joined by line feeds. A `#` line is not a message: it is left
+//! out if there is a pattern, even if messages that do not match are wanted. A limit of the count applies to the
+//! matching messages. With a limit, the only `#` lines that are shown are those that report missing records.
 
 use std::collections::VecDeque;
 use std::io;
@@ -35,7 +34,7 @@ pub(crate) fn compiled(text: &str) -> Result<Regex, String> {
     RegexBuilder::new(text).multi_line(true).build().map_err(|error| error.to_string())
 }
 
-/// A limit of a count of records, from the first one or back from the last one.
+/// A limit of the count of records that are shown: the first ones or the last ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Amount {
     /// All records.
@@ -54,7 +53,7 @@ impl Selection {
         self.pattern.is_some() || self.sites.as_ref().is_some_and(|sites| !sites.wanted.is_all())
     }
 
-    /// Returns whether all records are wanted, possibly together with their sites.
+    /// Returns whether all records are wanted, even if their sites are looked up.
     #[must_use]
     pub(crate) fn takes_all(&self) -> bool {
         !self.filters_messages() && self.amount == Amount::All
@@ -67,8 +66,9 @@ impl Selection {
     }
 }
 
-/// The stage that passes on the messages that match the pattern of a selection, or those that do not match it. It
-/// judges each record independently, so each thread of a merge may have such a stage.
+/// The stage that passes on the wanted messages: those that match the pattern of a selection, or those that do not
+/// match it, and whose sites are wanted. The stage judges each record independently, so each thread of a merge may
+/// have its own stage.
 #[derive(Debug)]
 pub(crate) struct Matching<'a, T> {
     selection: &'a Selection,
@@ -103,8 +103,8 @@ impl<'a, T: RecordSink> Matching<'a, T> {
     }
 }
 
-/// Returns the text of a message that is searched for a pattern: its lines, joined in `buffer` if there are several.
-/// Returns `None` if the record has no line.
+/// Returns the text of a message in which a pattern is searched for: its lines, joined in `buffer` if there are
+/// several. Returns `None` if the record has no line.
 pub(crate) fn searched_text<'t>(record: &RecordText<'t>, buffer: &'t mut Vec<u8>) -> Option<&'t [u8]> {
     buffer.clear();
     if let Some(call) = &record.call {
@@ -196,11 +196,8 @@ impl<T: RecordSink> Limit<T> {
         Ok(self.next)
     }
 
-    /// Passes on the records that were held back, and from now on all records: the wanted last records were
-    /// the last ones up to now.
-    ///
-    /// # Errors
-    /// Returns an error if the next stage accepts no more records.
+    /// Passes on the records that were held back, and from now on all records. For traces that are followed: the
+    /// wanted last records were the last ones until now.
     pub(crate) fn release(&mut self) -> io::Result<()> {
         if matches!(self.amount, Amount::Last(_)) {
             self.amount = Amount::All;

@@ -34,7 +34,7 @@ impl Shapes {
         id
     }
 
-    /// Returns the text of a shape: that of the shape's messages with `#` in place of numbers.
+    /// Returns the text of a shape: the text that all its messages have, with `#` in place of numbers.
     pub(crate) fn text(&self, id: ShapeId) -> &[u8] {
         self.texts.get(id as usize).map_or(b"", |text| text)
     }
@@ -70,8 +70,7 @@ fn digits(text: &[u8], at: usize) -> usize {
     at + text[at..].iter().take_while(|b| b.is_ascii_digit()).count()
 }
 
-/// Returns the offset at which the number ends with which the word at `at` begins; `at` if it does not begin with a
-/// number.
+/// Returns the offset of the end of the number that begins at `at`; `at` itself if no number begins there.
 fn number_end(text: &[u8], at: usize) -> usize {
     let word = &text[at..];
     let hex = |from: usize| {

@@ -25,7 +25,7 @@ pub(crate) struct SiteSelection {
 pub(crate) struct WantedSites {
     /// The paths of the wanted modules.
     pub modules: Vec<String>,
-    /// The wanted targets. The target of a site without one is its module.
+    /// The wanted targets. A site without a target of its own has its module as target.
     pub targets: Vec<String>,
     /// The least urgent wanted level. If it is set, sites without a level are not wanted.
     pub level: Option<Level>,
@@ -60,22 +60,22 @@ impl WantedSites {
     }
 }
 
-/// Returns the target of a site, which is its module if it has no other.
+/// Returns the target of a site, or its module if it has no target of its own.
 fn target_of(site: &Site) -> &str {
     if site.target.is_empty() { &site.module } else { &site.target }
 }
 
-/// The greatest number of names that are listed for a user whose conditions fit no site.
+/// The maximum number of names that are listed for a user whose conditions fit no site.
 const LISTED_NAMES: usize = 3;
-/// The greatest count of names that are compared with a wanted name; `COMPARED_BYTES` is their greatest length: a
-/// comparison takes the product of the lengths.
+/// The maximum count of names that are compared with a wanted name. `COMPARED_BYTES` is their maximum length, because
+/// the time of a comparison is the product of both lengths.
 const COMPARED_NAMES: usize = 4096;
 const COMPARED_BYTES: usize = 256;
 
 impl SiteSelection {
-    /// Returns the properties of the sites that were seen, for a user whose conditions fit none of them. Lists only
-    /// properties for which there are conditions, and of many names those that are nearest to the wanted ones.
-    /// Returns nothing if no site was seen, or if there are no conditions.
+    /// Returns the properties of the sites that were seen, for a user whose conditions fit no site. Lists only
+    /// properties for which there are conditions. If there are many names, lists those that are most similar to the
+    /// wanted ones. Returns an empty text if no site was seen, or if there are no conditions.
     #[must_use]
     pub(crate) fn alternatives(&self) -> String {
         let (sites, wanted) = (self.catalog.sites(), &self.wanted);
@@ -104,7 +104,8 @@ impl SiteSelection {
     }
 }
 
-/// Returns a list of a few of the `names`: those that are nearest to the `wanted` ones, and the count of the others.
+/// Returns a list of a few of the `names`: those that are most similar to the `wanted` ones, and the count of all
+/// others.
 fn near(names: impl Iterator<Item = String>, wanted: &[String]) -> String {
     let names: BTreeSet<String> = names.collect();
     let compared: Vec<&str> = names

@@ -140,7 +140,7 @@ mod tests {
     fn messages_are_grouped_by_call_site_or_else_by_shape() {
         let catalog = Arc::new(SiteCatalog::default());
         let site = |line, template: &str| Site { line, template: template.to_owned(), ..Site::default() };
-        // The same call in another build, some lines further down.
+        // The first two sites are one call in two builds: it has moved by some lines.
         let marks =
             [site(3, "got {x}"), site(9, "got {x}"), site(4, "lost {x}")].map(|site| catalog.number(&site));
         let mut sorts = Sorts::new(catalog);

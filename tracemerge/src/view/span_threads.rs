@@ -1,13 +1,13 @@
-//! The threads that are inside each span. A span that one thread enters and another one leaves, which Rust's guards do
-//! not permit, ends on the thread that has entered it, in every view.
+//! The threads that are inside each span. If one thread enters a span and another one leaves it, which Rust's guards
+//! do not permit, the span ends on the thread that has entered it, in every view.
 
 use std::collections::BTreeMap;
 
 use crate::file::fast_map::FastMap;
 use crate::view::known_spans::SpanKey;
 
-/// The threads that are inside each span, with the number of times that each has entered it and not left it. Needs the
-/// records of all threads in the order of the merge.
+/// The threads that are inside each span, with the number of times that each thread has entered it and not yet left
+/// it. Needs the records of all threads in the order of the merge.
 #[derive(Debug, Default)]
 pub(crate) struct SpanThreads {
     inside: FastMap<SpanKey, BTreeMap<usize, u32>>,
@@ -20,8 +20,8 @@ impl SpanThreads {
     }
 
     /// Removes one entry of a thread into a span. Returns the thread on which the span ends: `thread` if it is in the
-    /// span, otherwise the first thread that is in it, or `thread` again if there is none. `has_open` returns whether a
-    /// thread has an open call of the span, because the call may have ended without a leave record.
+    /// span, otherwise the first thread that is in the span, or `thread` again if no thread is. `has_open` returns
+    /// whether a thread has an open call of the span: if it has none, the call has ended without a leave record.
     pub(crate) fn leave(&mut self, key: SpanKey, thread: usize, has_open: impl Fn(usize) -> bool) -> usize {
         let Some(inside) = self.inside.get_mut(&key) else { return thread };
         let mut of = if inside.contains_key(&thread) && has_open(thread) { Some(thread) } else { None };

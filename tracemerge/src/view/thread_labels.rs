@@ -14,17 +14,17 @@ use crate::input::inputs::{Inputs, Origin};
 /// The number of bytes of a thread's name that the operating system keeps. A thread that was given no name
 /// has the name of its creator: usually the beginning of the program's name.
 const SYSTEM_NAME: usize = 15;
-/// The maximum number of characters of a label without its process.
+/// The maximum number of characters of a label, without the part that names the process.
 const MAX_WIDTH: usize = 24;
-/// The maximum number of times that the ids of threads are put after equal labels. Two threads would need
-/// names that end in each other's ids to need a second time.
+/// The maximum number of times that the ids of threads are appended to equal labels. A second time is only needed if
+/// the names of two threads end in each other's ids.
 const ROUNDS: usize = 3;
 
 /// The label of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label {
     text: String,
-    /// The offset in the text at which the name of the process, with its `/`, ends.
+    /// The length of the part of the text that names the process, including its `/`.
     process: usize,
 }
 
@@ -42,7 +42,7 @@ impl Label {
         Label { process: process.len(), text: process + own }
     }
 
-    /// Returns the label of the same process's thread that has the label `own` there.
+    /// Returns the label of a thread of the same process that has the label `own` in this process.
     #[must_use]
     pub(crate) fn with_own(&self, own: &str) -> Label {
         Label { text: format!("{}{own}", self.process_prefix()), process: self.process }
@@ -124,17 +124,18 @@ pub(crate) struct RecordedName {
 /// The labels that a thread gets by its later names, each with the ticks from which on the thread has it.
 pub(crate) type LaterLabels = Arc<Vec<(Ticks, Arc<Label>)>>;
 
-/// The labels of a thread one after another, for views of records: a record has the name that its thread had then.
+/// The labels that a thread has one after another, for views that show each record with the label that its thread had
+/// then.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LabelsInTime {
-    /// The label by the first name that the thread was given; `None` if that is the label of other views.
+    /// The label by the first name that the thread was given; `None` if other views show this label, too.
     pub first: Option<Arc<Label>>,
     /// The labels by later names.
     pub later: LaterLabels,
 }
 
-/// Returns whether a thread has had several names of its own, according to the first and the last bytes of its files. If
-/// a thread got its first name back in between, only a look at all bytes shows that.
+/// Returns whether a thread has had several names of its own, as far as the first and the last bytes of its files
+/// show. If a thread got its first name back later, only the bytes in between show the other name.
 #[must_use]
 pub(crate) fn has_several_names(inputs: &Inputs) -> bool {
     let mut first: HashMap<ThreadKey<'_>, String> = HashMap::new();
@@ -146,8 +147,8 @@ pub(crate) fn has_several_names(inputs: &Inputs) -> bool {
     })
 }
 
-/// Returns the labels that the thread of each origin has one after another, by all `names` that the inputs record.
-/// `labels` are the labels of other views.
+/// Returns the labels that the thread of each origin has one after another, from all `names` that the inputs record.
+/// `labels` are the labels that other views show.
 #[must_use]
 pub(crate) fn thread_labels_in_time(
     inputs: &Inputs,
@@ -157,8 +158,9 @@ pub(crate) fn thread_labels_in_time(
     labels_in_time(&traces_of(inputs).collect::<Vec<_>>(), labels, names)
 }
 
-/// Returns the labels of the threads of `traces`; see [`thread_labels_in_time`]. By its last name, a thread has the
-/// label of other views. If several threads have or had another name, each has its id behind it, always.
+/// Returns the labels of the threads of `traces`; see [`thread_labels_in_time`]. With its last name, a thread has the
+/// label that other views show. If several threads have or had another name, the label of each has the thread's id
+/// after this name, all the time.
 fn labels_in_time(
     traces: &[TraceOfThread<'_>],
     labels: &[Label],
@@ -171,7 +173,8 @@ fn labels_in_time(
     in_order.sort_by_key(|trace| trace.first);
     let named = in_order.iter().filter(|trace| !trace.name.is_empty());
     let last: HashMap<_, _> = named.map(|trace| (key(trace), own(trace, trace.name))).collect();
-    // The own names of each thread, in order. The name in a `# thread` line counts if it is the first one.
+    // The own names of each thread, in order. The name in a `# thread` line only counts if it is the thread's first
+    // name.
     let mut of_threads: HashMap<ThreadKey<'_>, Vec<(Ticks, String)>> = HashMap::new();
     names.sort_by_key(|name| (name.boot, name.ticks, traces.get(name.origin).map(|trace| trace.first)));
     for RecordedName { ticks, origin, name, .. } in names {
@@ -182,7 +185,7 @@ fn labels_in_time(
             of_thread.push((ticks.unwrap_or(Ticks(0)), own));
         }
     }
-    // The threads that have or had each label, or would have it with their ids.
+    // The threads that have or had each label, with or without their ids.
     let mut owners: HashMap<String, HashSet<ThreadKey<'_>>> = HashMap::new();
     for (trace, label) in traces.iter().zip(labels) {
         let names = of_threads.get(&key(trace)).into_iter().flatten();
@@ -221,11 +224,11 @@ fn key<'a>(trace: &TraceOfThread<'a>) -> ThreadKey<'a> {
     (run, trace.tid, if trace.is_log { trace.name } else { &[] })
 }
 
-/// Returns the label of the thread of each trace. The first thread of a process is `main`. A thread without a
-/// name of its own has a number, in the order in which these threads begin. A thread that was renamed has its
-/// last name. If several processes are shown, the process id and `/` precede the name; if processes have the
-/// same id, also the id of the run. If several threads have the same name, or the name looks like the id of a
-/// thread, the thread's own id follows.
+/// Returns the label of the thread of each trace. The first thread of a process is `main`. Threads without a name of
+/// their own are numbered in the order in which they begin. A thread that was renamed has its last name. If several
+/// processes are shown, the process id and `/` precede the name; if processes have the same id, the id of the run is
+/// there, too. If several threads have the same name, or the name looks like the id of a thread, the thread's own id
+/// follows.
 #[must_use]
 pub(crate) fn labels(traces: &[TraceOfThread<'_>]) -> Vec<Label> {
     let mut in_order: Vec<&TraceOfThread<'_>> = traces.iter().collect();
@@ -272,8 +275,8 @@ pub(crate) fn labels(traces: &[TraceOfThread<'_>]) -> Vec<Label> {
     traces.iter().map(|trace| of(trace).unwrap_or_default()).collect()
 }
 
-/// The labels of threads that become known one after another. The label of a thread does not change unless the
-/// thread is renamed, so if another thread has the same name, only the later one gets its id after the name.
+/// The labels of threads that become known one after another. A thread keeps its label until it is renamed, so if
+/// another thread has the same name, only the later of the two gets its id after the name.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadLabels {
     /// The count of unnamed threads of each process so far, by process id.
@@ -302,8 +305,8 @@ impl ThreadLabels {
     }
 }
 
-/// Returns the label that a thread gets by a name, in its process; `None` if the name is not its own, or the thread is
-/// the first one, which is always `main`.
+/// Returns the label within its process that a thread gets by a name; `None` if the name is not its own, or if the
+/// thread is the first one of the process, which is always `main`.
 #[must_use]
 pub(crate) fn label_of_name(name: &[u8], tid: u64, run: &Run) -> Option<String> {
     let is_own = !name.is_empty() && !is_inherited(name, run) && tid != u64::from(run.pid);
@@ -327,8 +330,8 @@ fn own_label(thread: &TraceOfThread<'_>, unnamed: &mut u32) -> String {
     }
 }
 
-/// Returns whether a thread was given no name: its name is that of its program, or on Windows, where threads
-/// inherit no name, it is empty.
+/// Returns whether a thread was given no name. Such a thread has the name of its program; on Windows, where threads
+/// inherit no name, it has an empty name.
 #[must_use]
 pub(crate) fn is_inherited(name: &[u8], run: &Run) -> bool {
     if run.exe.get(1) == Some(&b':') || run.exe.starts_with(b"\\\\") {
@@ -338,7 +341,8 @@ pub(crate) fn is_inherited(name: &[u8], run: &Run) -> bool {
     name == &program[..program.len().min(SYSTEM_NAME)]
 }
 
-/// Returns a name that fits into a column, and that a terminal shows unchanged.
+/// Returns a name that fits into a column and that a terminal shows unchanged: without control characters, and
+/// shortened if necessary.
 fn shortened(name: &str) -> String {
     let name: String = name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     if name.chars().count() <= MAX_WIDTH {
@@ -443,10 +447,10 @@ mod tests {
         assert_eq!([of(7, "old"), of(7, "new"), of(8, "old"), of(7, "old")], ["old", "new", "old 8", "old"]);
     }
 
-    /// A trace by the ticks of its first line, with its names: the one in its `# thread` line, and the later ones.
+    /// A trace: the ticks of its first line, its origin, and its names. The first name is that in its `# thread` line.
     type Named<'a> = (u64, Origin, &'a [&'a str]);
 
-    /// Returns the labels of each trace in time, the first one as the empty text if it is that of other views.
+    /// Returns the labels in time of each trace. The first label is missing if other views show it, too.
     fn in_time(made: &[Named<'_>]) -> Vec<Vec<String>> {
         let traces: Vec<TraceOfThread<'_>> =
             made.iter().map(|(first, origin, _)| TraceOfThread::of(*first, origin)).collect();
@@ -477,7 +481,8 @@ mod tests {
             (5, origin(5, 10, "decode"), &["worker", "decode"]),
             (6, origin(5, 11, "worker"), &["worker"]),
         ];
-        // `late` has been its only own name, and `worker 11` is the label anyway.
+        // Thread 8 has had no other name of its own than `late`, and `worker 11` is the label of thread 11 in all
+        // views.
         let expected: [&[&str]; 6] =
             [&["old"], &["old"], &[], &["encode", "worker 9"], &["worker 10", "decode"], &[]];
         assert_eq!(in_time(&made), expected);
@@ -488,7 +493,7 @@ mod tests {
         let made: [Named<'_>; 4] = [
             (1, origin(5, 6, "back"), &["outer", "inner", "back"]),
             (2, origin(5, 7, "back"), &["inner", "outer", "inner", "back"]),
-            // These seem to be an id, and the other thread's name with its id.
+            // The name `7` seems to be an id, and `inner 7` is the other thread's name with its id.
             (3, origin(5, 8, "x"), &["7", "inner 7", "x"]),
             (4, origin(5, 9, "y"), &["9", "y"]),
         ];

@@ -1,7 +1,8 @@
 //! When threads were off the processor, and why, as far as the kernel has reported it (`TRACER_SCHED=1`).
 //!
-//! The states of a run are in a file of their own. A view that shows states reads all of that file first, also for a
-//! view of a part of the time or of some threads. Its records are not passed to the view as records of the trace.
+//! The states of a run are in a file of their own. A view that shows states reads this file completely before the
+//! other files, even if the view is limited to a part of the time or to some threads. The records of this file are
+//! not passed to the view as records of the trace.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,11 +25,11 @@ use crate::view::thread_labels::{Label, thread_labels};
 /// The durations for which a thread was off the processor, in nanoseconds, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OffSum {
-    /// The time for which the thread waited for something, or was ready again and waited for a processor after that.
+    /// The time for which the thread waited for something, including the time until it got a processor again.
     pub waiting: u64,
     /// The time for which the thread could have gone on, but another thread had the processor.
     pub preempted: u64,
-    /// The time for which the thread may or may not have been on a processor: the kernel has lost records, or has
+    /// The time for which it is unknown whether the thread was on a processor: the kernel has lost records, or has
     /// none of this thread.
     pub unknown: u64,
 }
@@ -47,7 +48,7 @@ impl OffSum {
         self.unknown = self.unknown.saturating_add(other.unknown);
     }
 
-    /// Returns the durations minus those of `other`, which are parts of them.
+    /// Subtracts the durations of `other`, which are parts of these durations, and returns the rest.
     #[must_use]
     pub(crate) fn without(&self, other: &OffSum) -> OffSum {
         OffSum {
@@ -57,8 +58,8 @@ impl OffSum {
         }
     }
 
-    /// Returns the durations, shortened if they exceed `time`, of which they are parts: the clock of the kernel and
-    /// that of the records differ a little.
+    /// Returns the durations, shortened to `time` in all. They are parts of `time`, but may exceed it, because the
+    /// clock of the kernel and that of the records differ a little.
     #[must_use]
     pub(crate) fn within(&self, time: u64) -> OffSum {
         let waiting = self.waiting.min(time);
@@ -66,8 +67,8 @@ impl OffSum {
         OffSum { waiting, preempted, unknown: self.unknown.min(time - waiting - preempted) }
     }
 
-    /// Returns the durations of at least `least` nanoseconds for people, as `waiting 9.80 ms, preempted 1.20 ms`; empty
-    /// if there is none.
+    /// Returns a text for people with each duration of at least `least` nanoseconds, as `waiting 9.80 ms, preempted
+    /// 1.20 ms`; empty if there is none.
     #[must_use]
     pub(crate) fn in_words(&self, least: u64) -> String {
         let parts = [("waiting", self.waiting), ("preempted", self.preempted), ("unknown", self.unknown)];
@@ -182,14 +183,14 @@ struct Reading {
     off: OffTimes,
     /// The time of the thread's last state, and the state's number among the states of its process.
     last: (u64, u64),
-    /// The reason why the thread is off the processor since its last state; `None` if it is on one.
+    /// The reason why the thread is off the processor since its last state; `None` if it is on a processor.
     why: Option<Off>,
     /// The processor of the thread's last state.
     cpu: u32,
 }
 
-/// The last gap in the states of a process, of all processors and of each: its number among the states of the
-/// process.
+/// The last gap in the states of a process, over all processors and for each processor. A gap is given by its number
+/// among the states of the process.
 #[derive(Debug, Default)]
 struct Gaps {
     last: Option<u64>,
@@ -197,8 +198,9 @@ struct Gaps {
 }
 
 impl Gaps {
-    /// Returns whether states of a thread may be missing since its last one: a thread that was off the processor may
-    /// have come back on the processor that has the gap.
+    /// Returns whether states of a thread may be missing since its last state. A thread that was on a processor is
+    /// only affected by gaps of this processor, and a thread that was off by gaps of any, because it may have come
+    /// back on any processor.
     fn concern(&self, thread: &Reading) -> bool {
         let gap = if thread.why.is_some() { self.last } else { self.of_cpu.get(&thread.cpu).copied() };
         gap.is_some_and(|gap| gap > thread.last.1)
@@ -243,7 +245,7 @@ impl ReadingProcess {
         };
     }
 
-    /// Returns the threads, with their periods off the processor. A thread that was off at the end has not come back.
+    /// Returns the threads, with their periods off the processor. A period that has not ended goes on for ever.
     fn end(self) -> impl Iterator<Item = (u64, OffTimes)> {
         self.threads.into_iter().map(move |(tid, mut thread)| {
             thread.continue_until(u64::MAX, &self.gaps);
@@ -263,21 +265,21 @@ pub(crate) type MadeTimes<'a> = &'a [(u64, u64, Off)];
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ThreadStates {
     threads: HashMap<ThreadKey, Arc<OffTimes>>,
-    /// The error of the kernel's times, compared with those of the records, in nanoseconds.
+    /// The maximum error of the kernel's times, compared with the times of the records, in nanoseconds.
     error: u64,
     /// The number of records that the kernel has lost.
     lost: u64,
-    /// The kernel's reason if it has refused to report states.
+    /// The reason for which the kernel has refused to report states, if it has.
     refused: Option<String>,
-    /// The totals of threads that the kernel counts for everybody, with the threads' labels.
+    /// The totals of threads, with the threads' labels. The kernel counts totals even if it refuses to report states.
     totals: Vec<(String, ThreadTotals)>,
 }
 
 /// The names of the tracer's own threads.
 const OWN_THREADS: [&[u8]; 2] = [b"tracer-flusher", b"tracer-relay"];
 
-/// Returns whether a source has the states of a run's threads: it belongs to a thread with the name that stands for
-/// states, and has no records of this thread. The names of the inputs' threads must be known.
+/// Returns whether a source has the states of a run's threads: its thread has the name that stands for states, and
+/// has made no records itself. The names of the inputs' threads must be known.
 #[must_use]
 pub(crate) fn has_states(origin: &Origin, source: &Source) -> bool {
     if origin.is_log || origin.name != THREAD_NAME {
@@ -312,7 +314,8 @@ impl ThreadStates {
         states
     }
 
-    /// Reads the states of a run. Returns the totals of its threads, which it has if the kernel has refused states.
+    /// Reads the states of a run. Returns the totals of the run's threads, which the source has if the kernel has
+    /// refused to report states.
     fn read_run(&mut self, run: &Run, origin: &Origin, source: &Source) -> Vec<ThreadTotals> {
         let mut totals = Vec::new();
         let mut clock = origin.clock.steady_reader();
@@ -330,7 +333,7 @@ impl ThreadStates {
                 }
                 totals.extend(ThreadTotals::parse(line.payload));
                 if let Some(Meta::Clock { ticks, system, .. }) = Meta::parse(line.payload) {
-                    // The ticks are in the middle of those within which the clocks were read.
+                    // The clocks were read within a period whose middle is at these ticks.
                     let half = system.within.unwrap_or(0).div_ceil(2);
                     let error = clock.at(Ticks(ticks.0.saturating_add(half))).saturating_sub(clock.at(ticks));
                     self.error = self.error.max(error);
@@ -343,7 +346,7 @@ impl ThreadStates {
         totals
     }
 
-    /// Returns the states of threads of a run: begins, ends and reasons of their periods off the processor.
+    /// Makes the states of threads of a run from the begins, ends and reasons of their periods off the processor.
     #[cfg(test)]
     pub(crate) fn made(run: &Run, threads: &[(u64, MadeTimes<'_>)]) -> ThreadStates {
         let mut states = ThreadStates::default();
@@ -362,26 +365,26 @@ impl ThreadStates {
     }
 
     /// Returns the periods for which a thread was off the processor; `None` if the kernel has reported nothing about
-    /// it.
+    /// this thread.
     #[must_use]
     pub(crate) fn of(&self, run: &Run, tid: u64) -> Option<Arc<OffTimes>> {
         self.threads.get(&(run.pid, run.id, tid)).cloned()
     }
 
-    /// Returns the kernel's reason if it has refused to report any states.
+    /// Returns the reason for which the kernel has refused to report any states, if it has.
     #[must_use]
     pub(crate) fn refused(&self) -> Option<String> {
         self.refused.as_ref().filter(|_| self.is_empty()).map(|why| shown_name(why.as_bytes()))
     }
 
-    /// Returns the totals of threads, with the threads' labels, that the kernel counts although it reports no states.
+    /// Returns the totals of threads, with the threads' labels, if the kernel has reported no states.
     #[must_use]
     pub(crate) fn totals(&self) -> &[(String, ThreadTotals)] {
         if self.is_empty() { &self.totals } else { &[] }
     }
 
-    /// Returns a line for people about the accuracy of the states, and about missing ones; `None` if there are no
-    /// states.
+    /// Returns a line for people about the accuracy of the states and about missing states, or about the reason for
+    /// which there are none; `None` if there is nothing to say.
     #[must_use]
     pub(crate) fn in_words(&self) -> Option<String> {
         let lost = match self.lost {
@@ -415,8 +418,8 @@ pub(crate) fn table_of_totals(totals: &[(String, ThreadTotals)], most: usize) ->
     text
 }
 
-/// Returns the totals of a run's threads with the labels of these, without the threads of the tracer. `own` is the label
-/// of the trace that has the totals.
+/// Adds the labels of the threads to the totals of a run's threads, and leaves out the tracer's own threads. `own` is
+/// the label of the trace that has the totals.
 fn with_labels(
     totals: Vec<ThreadTotals>,
     (run, own): (&Run, &Label),
@@ -503,7 +506,7 @@ mod tests {
 
     #[test]
     fn a_gap_makes_the_state_unknown_until_the_next_one() {
-        // The thread that is on the other processor is not concerned.
+        // The gap does not concern the thread that is on the other processor.
         let on = [(5, On, 7, 1), (10, Gap, 0, 0), (20, Left, 7, 1), (30, On, 7, 1)];
         assert_eq!(off(&on), [(20, 30, Off::Waiting)]);
         let on_the_same = [(5, On, 7, 0), (10, Gap, 0, 0), (20, Left, 7, 0), (30, On, 7, 1)];

@@ -24,9 +24,9 @@ use crate::view::work_time::{LongestWait, WaitSum, WorkTime};
 /// The nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// The maximum time, in nanoseconds, by which the ticks of a single wait lie further apart than the wait itself took.
-/// In files of earlier tracers it was below one microsecond on an idle machine; later ones measure a wait around its
-/// ticks.
+/// The maximum time, in nanoseconds, by which the period between the ticks of a single wait may be longer than the
+/// wait itself. In files of earlier tracers, the difference was below one microsecond on an idle machine; later
+/// tracers measure a wait around its ticks.
 const WAIT_MEASUREMENT_NS: u64 = 20_000;
 
 /// The indices of the thread and the process to which an origin belongs.
@@ -36,7 +36,7 @@ pub(crate) struct ThreadIds {
     pub thread: usize,
     /// The index of the process.
     pub process: usize,
-    /// The index of the process among those that the names of functions know.
+    /// The index of the process among the processes for which names of functions are looked up.
     pub named: usize,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Process {
     last: Ticks,
     /// The end of the period that is shown, if the user has chosen one.
     until: Option<Ticks>,
-    /// The steady time of the last line of all files of the process, if it is known before all records were seen.
+    /// The steady time of the last line in all files of the process, if it is known before all records were read.
     #[cfg_attr(not(feature = "html"), expect(dead_code, reason = "only pages ask for it"))]
     end: Option<u64>,
 }
@@ -77,7 +77,7 @@ pub(crate) struct Thread {
     is_log: bool,
     /// The label for people, by the name that the thread has now.
     label: Arc<Label>,
-    /// The label by the name that is known without reading all records.
+    /// The label by the name that was known without reading all records.
     known_label: Arc<Label>,
     /// The name in `known_label`, if it is the thread's own.
     known_name: Option<String>,
@@ -95,7 +95,7 @@ pub(crate) struct Thread {
 /// The clock of the times that a view shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TimeScale {
-    /// Steady time, for durations and timelines: nobody has set it.
+    /// Steady time, for durations and timelines: setting the wall clock does not change it.
     #[default]
     Steady,
     /// The wall clock, for times of day.
@@ -118,7 +118,7 @@ impl Thread {
         self.label.full()
     }
 
-    /// Returns whether a record with these ticks may be older than they are; see [`Origin::may_be_older`].
+    /// Returns whether a record with these ticks may be older than the ticks say; see [`Origin::may_be_older`].
     #[must_use]
     pub(crate) const fn may_be_older(&self, ticks: Ticks) -> bool {
         self.is_log && ticks.0 == 0
@@ -139,7 +139,7 @@ pub(crate) struct Threads {
     labels: Arc<Vec<Label>>,
     /// The labels of the threads in time, by the index of the origin, if they are known from the beginning.
     in_time: Option<Arc<Vec<LabelsInTime>>>,
-    /// The end of the period that is shown of each origin, if the user has chosen one.
+    /// The end of the shown period of each origin, if the user has chosen one.
     untils: Arc<Vec<Option<Ticks>>>,
     /// The steady time of the last line of the process of each origin; empty if that is not known beforehand.
     ends: Arc<Vec<u64>>,
@@ -151,7 +151,7 @@ pub(crate) struct Threads {
     by_id: HashMap<(usize, u64, Option<Vec<u8>>), usize>,
     /// The index of the thread that was given each label when it was renamed.
     renamed: HashMap<String, usize>,
-    /// The index of each process, by its index among the processes that the names of functions know.
+    /// The index of each process, by its index among the processes for which names of functions are looked up.
     of_named: Vec<Option<usize>>,
     threads: Vec<Thread>,
     processes: Vec<Process>,
@@ -184,7 +184,7 @@ impl Threads {
         }
     }
 
-    /// Returns a registry without threads that has the same labels.
+    /// Returns a registry without threads that has the same settings and labels.
     #[must_use]
     pub(crate) fn anew(&self) -> Threads {
         let (labels, untils, states) = (self.labels.clone(), self.untils.clone(), self.states.clone());
@@ -212,15 +212,15 @@ impl Threads {
         self.first = first;
     }
 
-    /// Sets the labels of the threads in time, by the index of the origin, if they are known from the beginning. Then
-    /// records do not rename threads.
+    /// Sets the labels of the threads in time, by the index of the origin, if they are known from the beginning. If
+    /// they are, records do not rename threads.
     #[must_use]
     pub(crate) fn named_in_time(self, in_time: Option<Arc<Vec<LabelsInTime>>>) -> Threads {
         Threads { in_time, ..self }
     }
 
-    /// Gives a thread the label that it has at `ticks`, if its later labels are known. Returns whether the thread had
-    /// another label before. The ticks of a thread do not go back.
+    /// Gives a thread the label that it has at `ticks`, if its later labels are known. Returns whether the thread
+    /// gets another label. The ticks of successive calls for a thread must not go back.
     #[inline]
     pub(crate) fn label_at(&mut self, thread: usize, ticks: Ticks) -> bool {
         let of = &mut self.threads[thread];
@@ -233,8 +233,8 @@ impl Threads {
         *had > before
     }
 
-    /// Sets the end of the period that is shown of each origin. Calls and spans that have no end are shown until then
-    /// at most.
+    /// Sets the end of the shown period of each origin. Calls and spans that have not ended are shown until then at
+    /// most.
     #[must_use]
     pub(crate) fn until(self, untils: Vec<Option<Ticks>>) -> Threads {
         Threads { untils: Arc::new(untils), ..self }
@@ -288,8 +288,8 @@ impl Threads {
         self.meet(number, origin)
     }
 
-    /// Assigns indices to the thread and the process of an origin, or takes its clock, which is read again while
-    /// traces are followed.
+    /// Assigns indices to the thread and the process of an origin. If the origin is known, takes its new clock,
+    /// because clocks are read again while traces are followed.
     #[cold]
     fn meet(&mut self, number: usize, origin: &Origin) -> ThreadIds {
         let clock = origin.clock.clone();
@@ -370,9 +370,9 @@ impl Threads {
         &self.threads[thread].work
     }
 
-    /// Gives a thread its new name, or adds its wait for the tracer or a sign of life of its process, if a `#` line of
-    /// the thread says so. The ticks at which the clocks were read, or at which the process was seen last, may be later
-    /// than the process's last record.
+    /// Takes note of a `#` line of a thread: gives the thread its new name, adds its wait for the tracer, or updates
+    /// the last sign of life of its process. A sign of life may be later than the process's last record: the ticks at
+    /// which the clocks were read, or at which the process was seen last.
     pub(crate) fn take_meta(&mut self, ids: ThreadIds, meta: &Meta) {
         match meta {
             Meta::Clock { ticks, .. } | Meta::End(End { seen: Some(ticks), .. }) => {
@@ -412,8 +412,8 @@ impl Threads {
     #[cold]
     fn take_wait(&mut self, thread: usize, wait: &Wait) {
         let (begin, end) = (self.time(thread, wait.begin), self.time(thread, wait.end));
-        // If the time of a wait is much shorter than that between its ticks, there were several waits, and the thread
-        // has also worked between the first and the last of them.
+        // If a wait took much less time than passed between its ticks, there were several waits, and the thread has
+        // also worked between the first and the last one.
         let is_one_wait = end.saturating_sub(begin).saturating_sub(wait.ns) <= WAIT_MEASUREMENT_NS;
         let begin = if is_one_wait { begin } else { end.saturating_sub(wait.ns) };
         let ns = self.threads[thread].work.wait(begin, end);
@@ -484,7 +484,7 @@ impl Threads {
 
     /// Adds the facts of another registry of the same threads, which has processed the records of other threads.
     pub(crate) fn add(&mut self, other: &Threads) {
-        // Calls that are still open end here, and leave the waits of their thread out.
+        // The calls that are still open end in this registry, so it needs the waits of their threads.
         for (thread, of_other) in self.threads.iter_mut().zip(&other.threads) {
             if of_other.work.last_wait() > thread.work.last_wait() {
                 thread.work = of_other.work.clone();

@@ -1,5 +1,5 @@
-//! The records that a pattern does not select, for a user whose pattern selects none: their count, the texts that
-//! most of them have, and whether the pattern selects some if it is read otherwise.
+//! Describes the records that a pattern does not select, for a user whose pattern selects none: their count, the
+//! texts that most of them have, and whether another reading of the pattern selects any.
 
 use regex::bytes::Regex;
 use trace_format::line::Kind;
@@ -15,18 +15,17 @@ use crate::view::plan::Plan;
 use crate::view::select::{Amount, Selection, compiled, searched_text};
 use crate::view::shape::Shapes;
 
-/// The most records that are read.
+/// The maximum number of records that are read.
 const MOST_RECORDS: usize = 100_000;
-/// The most bytes of a record that are compared with others.
+/// The maximum number of bytes of a record that are compared with other records.
 const COMPARED_BYTES: usize = 120;
-/// The most characters of a record that are shown.
+/// The maximum number of characters of a record that are shown.
 const SHOWN_CHARS: usize = 60;
-/// The most shapes of records that are listed.
+/// The maximum number of shapes of records that are listed.
 const LISTED_SHAPES: usize = 3;
 
-/// Returns a text that continues a sentence: which records there are, although the pattern of `selection` has
-/// selected none of the planned ones. Returns `None` if there is no pattern, or if the rest of the selection leaves
-/// out all records.
+/// Returns a text that continues a sentence: it describes the planned records, of which the pattern of `selection`
+/// has selected none. Returns `None` if there is no pattern, or if the rest of the selection leaves out all records.
 #[must_use]
 pub(crate) fn unmatched_in_words(
     inputs: &mut Inputs,
@@ -126,7 +125,7 @@ impl Unmatched {
     }
 }
 
-/// Returns a shape as it is shown: not longer than a part of a line of a terminal.
+/// Returns a shape as it is shown: shortened so that it takes only a part of a line on a terminal.
 fn shown_shape(shape: &[u8]) -> String {
     let text = String::from_utf8_lossy(shape);
     let shown: String = text.chars().take(SHOWN_CHARS).collect();

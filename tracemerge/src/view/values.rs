@@ -75,7 +75,7 @@ pub(crate) enum Value<'a> {
 /// A captured value of a site: its name and its type.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    /// The name of the value. If the value has none, or another value has the same name, the index of the value.
+    /// The name of the value; its index if it has no name, or if another value has the same name.
     pub name: String,
     /// The type of the value.
     pub of: Type,
@@ -137,8 +137,8 @@ impl Fields {
         &self.fields
     }
 
-    /// Returns the number of bytes of a payload if all its values are integers and floats of at most 64 bits.
-    /// They are then consecutive and little-endian. Returns `None` if there are other values, or no values.
+    /// Returns the number of bytes of a payload if all its values are integers and floats of at most 64 bits. The
+    /// values are then consecutive and little-endian. Returns `None` if there are other values, or no values.
     #[must_use]
     pub(crate) fn bytes_of_numbers(&self) -> Option<usize> {
         self.bytes_of_numbers
@@ -166,11 +166,11 @@ impl Fields {
     }
 }
 
-/// Empties `values`, and reuses their allocation for values with another lifetime.
+/// Empties `values`, and returns the same allocation for values with another lifetime.
 #[must_use]
 pub(crate) fn clear_and_reuse<'a>(mut values: Vec<Value<'_>>) -> Vec<Value<'a>> {
     values.clear();
-    // The standard library collects in place, which keeps the allocation.
+    // The standard library collects the iterator in place, which keeps the allocation.
     values.into_iter().map_while(|_| None).collect()
 }
 
@@ -204,7 +204,7 @@ fn one_type(descriptor: &[u8], depth: usize) -> Option<(Type, &[u8])> {
             b'u' => Type::Unit,
             b'p' => Type::Pointer(32),
             b'P' => Type::Pointer(64),
-            // A duration and an address are shown as their text.
+            // Durations and addresses are shown as their texts.
             b'D' | b'I' | b'K' => return composite(rest),
             b'O' | b'S' => return composite(skip(rest)?),
             b'R' => return composite(skip(skip(rest)?)?),

@@ -32,7 +32,7 @@ impl View {
     /// Returns for each thread whether it is shown.
     #[must_use]
     pub(crate) fn wants(&self, threads: &[NamedThread<'_>]) -> Vec<bool> {
-        // A label means its thread alone, even if it is also a pattern for other names.
+        // A label selects only its own thread, even if it also is a pattern that matches other names.
         let is_label = |wanted: &ThreadSelector| threads.iter().any(|thread| wanted.is_label(thread));
         let are_labels: Vec<bool> = self.thread.iter().map(is_label).collect();
         let is_one = |thread: &NamedThread<'_>| {
@@ -54,15 +54,15 @@ pub(crate) struct ThreadSelector {
     text: String,
     /// The thread's id, if the text is a number.
     id: Option<u64>,
-    /// The pattern for names, or the reason why the text is no pattern.
+    /// The pattern for names, or the reason why the text is no valid pattern.
     pattern: Result<GlobMatcher, String>,
 }
 
 impl FromStr for ThreadSelector {
     type Err = Infallible;
 
-    /// Makes a selector of the text of a user: a thread id, a label, or a pattern for thread names. Only the traces
-    /// show which of these it is.
+    /// Makes a selector from the text of a user, which is a thread id, a label, or a pattern for thread names. Only
+    /// the traces show which of the three it is.
     fn from_str(text: &str) -> Result<ThreadSelector, Infallible> {
         let pattern = Glob::new(text).map(|glob| glob.compile_matcher()).map_err(|error| error.to_string());
         Ok(ThreadSelector { text: text.to_owned(), id: text.parse().ok(), pattern })
@@ -76,7 +76,7 @@ impl ThreadSelector {
         self.id
     }
 
-    /// Returns the reason why the text is no pattern, and can only be a label; `None` if it is a pattern.
+    /// Returns the reason why the text is no valid pattern, and can only be a label; `None` if it is a valid pattern.
     #[must_use]
     pub(crate) fn no_pattern(&self) -> Option<&str> {
         self.pattern.as_ref().err().map(String::as_str)
@@ -86,14 +86,14 @@ impl ThreadSelector {
         self.text == thread.label.full()
     }
 
-    /// Returns whether the text selects a thread, provided that it is not the label of any thread.
+    /// Returns whether the text selects a thread. The text must not be the label of any thread.
     fn is(&self, thread: &NamedThread<'_>) -> bool {
         if self.id.is_some() {
             return self.id == Some(thread.tid);
         }
         let fits = |glob: &GlobMatcher, name: &[u8]| glob.is_match(&*String::from_utf8_lossy(name));
         let has_name = |glob: &GlobMatcher| thread.names.iter().any(|name| fits(glob, name));
-        // Views show the process before an earlier name, too.
+        // Before an earlier name, too, views show the process.
         let own = self.text.strip_prefix(thread.label.process_prefix());
         let is_name = own.is_some_and(|own| thread.names.iter().any(|name| name == own.as_bytes()));
         self.text == thread.label.within_process() || is_name || self.pattern.as_ref().is_ok_and(has_name)

@@ -1,9 +1,9 @@
 //! The time in which a thread did its own work: a clock that stands still while the tracer makes the thread wait.
 //!
-//! A `# wait` line says when its wait began and ended, and stands near it: calls that were open during the wait
-//! may have been entered before the line or, as their records have waited, after it. So the waits are kept, and
-//! each duration leaves out the parts of waits that lie in it. A thread waits once at a time: the part of a wait
-//! before the end of one that was read earlier can only be damage, and does not count.
+//! A `# wait` line says when a wait began and ended. The enter record of a call that was open during the wait may be
+//! before the line or, if the record had to wait, after it. So the waits are kept, and each duration leaves out the
+//! parts of waits that lie in it. A thread is only in one wait at a time. So if a wait overlaps with a wait that was
+//! read earlier, the trace is damaged, and the overlapping part does not count.
 
 use std::sync::Arc;
 
@@ -74,8 +74,8 @@ impl WorkTime {
         self.waits.get(begun.checked_sub(1)?)
     }
 
-    /// Adds a wait. Returns the time by which the sum of the waits grows: the part before the end of an earlier wait
-    /// does not count.
+    /// Adds a wait. Returns the time by which the sum of the waits grows: the part of the wait before the end of an
+    /// earlier wait does not count.
     pub(crate) fn wait(&mut self, begin: u64, end: u64) -> u64 {
         let (last, before) = self.waits.last().map_or((0, 0), |last| (last.end, last.total()));
         let begin = begin.max(last);
@@ -136,7 +136,7 @@ pub(crate) struct WaitSum {
     pub ns: u64,
     /// The longest wait that durations leave out.
     pub longest: Option<LongestWait>,
-    /// The time of waits of which the trace has no begin and no end, so that durations include them.
+    /// The time, in nanoseconds, of waits of which the trace has neither begin nor end, so that durations include them.
     pub without_place: u64,
 }
 
@@ -162,7 +162,7 @@ impl WaitSum {
         self.waits += other.waits;
         self.ns = self.ns.saturating_add(other.ns);
         self.without_place = self.without_place.saturating_add(other.without_place);
-        // Of equally long waits, takes the first, whatever the order in which threads are read.
+        // Of equally long waits, the first one is taken, whatever the order in which threads are read.
         let order = |wait: &LongestWait| (std::cmp::Reverse(wait.ns), wait.begin, wait.thread);
         self.longest = self.longest.into_iter().chain(other.longest).min_by_key(order);
     }

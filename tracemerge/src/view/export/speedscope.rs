@@ -10,7 +10,7 @@ use crate::view::export::json::{put_number, put_string};
 use crate::view::function_names::FunctionId;
 use crate::view::threads::Process;
 
-/// The number of calls above which the user is informed that they are held in memory.
+/// The number of calls above which the user is told how much memory they take.
 const MAX_QUIET_CALLS: u64 = 1_000_000;
 /// The number of bytes that a call takes in memory: its beginning and its end.
 const CALL_BYTES: u64 = 2 * size_of::<Step>() as u64;
@@ -33,7 +33,7 @@ struct Profile {
 }
 
 impl Profile {
-    /// Appends a step. A time before the last step becomes that of the last step.
+    /// Appends a step. If its time is before that of the last step, it gets the time of the last step.
     fn put(&mut self, at: u64, function: FunctionId, is_end: bool) {
         let at = at.max(self.steps.last().map_or(0, |last| last.at));
         self.steps.push(Step { at, function, is_end });
@@ -44,8 +44,8 @@ impl Profile {
         self.put(at, function, false);
     }
 
-    /// Ends calls, the innermost first. The name at the end of a call is the best known one, and replaces
-    /// that at its beginning.
+    /// Ends calls, the innermost first. The function at the end of a call is the best known one, and replaces the
+    /// function at its beginning.
     fn end(&mut self, at: u64, ended: &[EndedCall]) {
         for call in ended {
             let Some(entered) = self.open.pop() else { return };

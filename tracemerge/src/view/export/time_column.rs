@@ -79,7 +79,7 @@ impl TimeColumn {
         self.write(&origin.clock, ticks, out);
     }
 
-    /// Writes that a record is older than the time at `ticks` of `clock`, as wide as other times.
+    /// Writes that a record is older than the time at `ticks` of `clock`, in as many characters as other times have.
     pub(crate) fn write_older(&mut self, clock: &TickClock, ticks: Ticks, out: &mut Vec<u8>) {
         let start = out.len();
         self.write(clock, ticks, out);
@@ -124,7 +124,7 @@ fn seconds(out: &mut Vec<u8>, from: u64, to: u64) {
 /// Writes a decimal point and the nine digits of a number of nanoseconds.
 fn fraction(out: &mut Vec<u8>, ns: u32) {
     let point = out.len();
-    // Nine digits behind a 1, which the point replaces.
+    // Writes the nine digits after a `1`, and replaces the `1` by the decimal point.
     out.extend_from_slice(itoa::Buffer::new().format(NS as u32 + ns).as_bytes());
     out[point] = b'.';
 }

@@ -22,11 +22,11 @@ use crate::view::export::parts::Parts;
 use crate::view::export::pids::Pids;
 use crate::view::function_names::FunctionId;
 
-/// The beginning of `info`: the magic number, version 4, the size of this header, little-endian, 64 bits.
+/// The beginning of the file `info`: the magic number, version 4, the size of this header, little-endian, 64 bits.
 const HEADER: &[u8] = b"Ftrace!\0\x04\0\0\0\x28\0\x01\x02";
-/// The contents of the directory: sessions, symbols by their address within the file, and a maximum depth.
+/// The features in `info`: sessions, symbols by their address within the file, and a maximum depth.
 const FEATURES: u64 = 1 << 1 | 1 << 5 | 1 << 6;
-/// The contents of `info`: the name of the executable, and the threads.
+/// The facts in `info`: the name of the executable, and the threads.
 const INFOS: u64 = 1 | 1 << 7;
 /// The maximum number of nested calls: a record has ten bits for its depth.
 const MAX_CALL_DEPTH: usize = 1 << 10;
@@ -96,8 +96,8 @@ pub(crate) struct UftraceFormat {
     processes: BTreeMap<usize, u64>,
     texts: Option<usize>,
     has_calls: bool,
-    /// The number of texts before the first call. `cut` is the number of truncated texts, and `too_deep` that of
-    /// calls that were nested too deeply.
+    /// The number of texts that were left out because they came before the first call. `cut` is the number of
+    /// truncated texts, and `too_deep` the number of calls that were nested too deeply.
     before: u64,
     cut: u64,
     too_deep: u64,
@@ -184,7 +184,7 @@ impl UftraceFormat {
     /// Writes a text of a thread. The text must not contain line feeds or other control bytes.
     fn text(&mut self, event: &Event<'_>, text: &[u8], inventory: &Inventory, out: &mut Vec<u8>) {
         if !self.has_calls {
-            // uftrace would show it as a call without a name.
+            // Before the first call, uftrace would show the text as a call without a name.
             self.before += 1;
             return;
         }

@@ -1,8 +1,8 @@
 //! Counts calls without a merge: each thread separately, several threads in parallel.
 //!
 //! One thread enters and leaves a call, so the [counts](CallCounts) do not depend on the order of records of
-//! different threads. This avoids the merge, which takes most of the time. Falls back to the merge if a file
-//! is damaged or out of order, if modules were loaded or unloaded, if spans are counted and there is one, or if a
+//! different threads. This avoids the merge, which takes most of the time. The merge is needed nevertheless if a file
+//! is damaged or out of order, if modules were loaded or unloaded, if spans are counted and there is a span, or if a
 //! thread leaves a span that it has not entered.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,8 +27,8 @@ use crate::view::lines_to_records::{RecordSink, each_record};
 use crate::view::plan::Plan;
 use crate::view::threads::ThreadIds;
 
-/// The number of shares of the threads for each processor, so that a processor that finishes early takes more of
-/// them.
+/// The number of shares for each processor into which the threads are divided, so that a processor that finishes a
+/// share early takes another one.
 const SHARES: usize = 4;
 /// The maximum number of batches that the decoding thread may be ahead of the counting thread.
 const AHEAD: usize = 4;
@@ -61,13 +61,14 @@ pub(crate) fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -
     let empty = counts.part();
     let can_help = thread::available_parallelism().is_ok_and(|all| all.get() > 1);
     let is_given_up = AtomicBool::new(false);
-    // One for each processor, because the counts of many functions fill its cache.
+    // There is one part for each processor, and not for each share, because the counts of many functions fill the
+    // processor's cache.
     let unused: Mutex<Vec<Part<'_>>> = Mutex::default();
     let unused_parts = || unused.lock().unwrap_or_else(PoisonError::into_inner);
     let are_sound = map_on_all_processors(&shares, bytes, |share| {
         let new = || Part { origins: &inputs.origins, counts: empty.part(), findings: Vec::new() };
         let mut part = unused_parts().pop().unwrap_or_else(new);
-        // While a thread reads a source that is larger than all others together, another processor is idle.
+        // While a thread reads a source that is larger than all others together, another processor has nothing to do.
         let is_sound = share.iter().all(|source| {
             // Relaxed: the flag guards no other data, and seeing it late costs only time.
             !is_given_up.load(Ordering::Relaxed) && part.count(source, can_help && source.size > all / 2)
@@ -145,7 +146,7 @@ fn sources<'a>(
     Some(all)
 }
 
-/// Distributes the sources: all sources of a thread are consecutive in one share. Returns `None` if the
+/// Distributes the sources to shares. All sources of a thread are consecutive in one share. Returns `None` if the
 /// periods of a thread's sources overlap.
 fn shares<'a>(sources: &[ThreadSource<'a>]) -> Option<Vec<Vec<ThreadSource<'a>>>> {
     let mut threads: Vec<Vec<ThreadSource<'a>>> = Vec::new();
@@ -169,7 +170,7 @@ fn shares<'a>(sources: &[ThreadSource<'a>]) -> Option<Vec<Vec<ThreadSource<'a>>>
     Some(shares.into_iter().map(|share| share.1).collect())
 }
 
-/// The counts of some shares.
+/// The counts of the records in some shares.
 struct Part<'a> {
     origins: &'a [Origin],
     counts: CallCounts,
@@ -178,8 +179,8 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Counts the records of a source; another thread decodes them if `has_help` is set. Returns false if a
-    /// merge is needed.
+    /// Counts the records of a source. If `has_help` is set, another thread decodes them. Returns false if a merge is
+    /// needed.
     fn count(&mut self, source: &ThreadSource<'_>, has_help: bool) -> bool {
         self.findings.push((source.origin, Findings::default()));
         if let Content::Text(bytes) = source.from.content() {
@@ -197,8 +198,8 @@ impl Part<'_> {
         batches.is_sound && !self.counts.needs_merge()
     }
 
-    /// Counts the records of a source that another thread decodes. Returns whether the source is undamaged
-    /// and in order; `None` if no thread could be started.
+    /// Counts the records of a source that another thread decodes. Returns false if a merge is needed; `None` if no
+    /// thread could be started.
     fn count_with_decoder_thread(&mut self, source: &ThreadSource<'_>) -> Option<bool> {
         let (full, ready) = mpsc::sync_channel::<Records>(AHEAD);
         let (empty, used) = mpsc::channel::<Records>();
@@ -207,7 +208,7 @@ impl Part<'_> {
                 let mut batches = Batches::of(source);
                 loop {
                     let mut records = used.try_recv().unwrap_or_default();
-                    // There is no receiver if counting has panicked, which ends this scope.
+                    // The receiver is gone if counting has stopped early.
                     if !batches.next(&mut records) || full.send(records).is_err() {
                         return batches.is_sound;
                     }
@@ -254,7 +255,7 @@ impl<'a> Batches<'a> {
         Batches { source, text, slices, is_sound: true }
     }
 
-    /// Reads the next records into `records`. Returns whether there were any, and all records so far are
+    /// Reads the next records into `records`. Returns whether there were any records, and all records so far are
     /// undamaged and in order.
     fn next(&mut self, records: &mut Records) -> bool {
         records.clear();
@@ -287,7 +288,8 @@ impl RecordSink for BatchWriter<'_> {
     }
 }
 
-/// Returns the end of the next batch of lines. It is never before a line that continues a message.
+/// Returns the offset at which the next batch of lines ends. A line that continues a message belongs to the batch of
+/// the line before it.
 fn end_of_batch(text: &[u8]) -> usize {
     let mut end = text.get(BATCH..).map_or(text.len(), |rest| BATCH + whole_line(rest).len());
     while kind_of(&text[end..]) == Some(Kind::Continuation) {

@@ -78,7 +78,7 @@ proptest! {
             match stored {
                 0 => contents.push((raw, tid)),
                 1 => contents.push((text(&raw), tid)),
-                // As if the last records of a thread were in its ring buffer.
+                // The file ends as if the last records of the thread were still in its ring.
                 _ => {
                     let (file, ring) = steps.split_at(steps.len() / 2);
                     let passed = file.iter().map(|(passed, _)| passed).sum();
@@ -147,7 +147,7 @@ fn damaged_and_unordered_files_are_left_to_the_merge() {
         assert_eq!(is_counted(&files), is_sound, "{what}");
         let counted = delivered(&files, 0, &|| format(0));
         let merged = delivered(&files, 0, &|| Box::new(ByMerge(format(0))));
-        // The merge knows the modules that the first attempt has found from its beginning.
+        // The merge of these files knows from the beginning the modules that the first attempt has found.
         if what != "modules that came and went" {
             assert_eq!(counted, merged, "{what}");
         }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::view::known_spans::{KnownSpans, Span};
 use crate::view::values::Value;
 
-/// The names of arguments of slices that are not fields of a span. A field with such a name gets a prefix.
+/// The names of arguments of slices that are not fields of a span. A field with such a name gets the prefix `field `.
 const OTHERS: [&str; 10] = [
     "span",
     "parent",
@@ -46,7 +46,7 @@ pub(crate) fn later_fields(span: &Span) -> Vec<Argument<'_>> {
 fn fields_of(mut text: &str) -> Vec<Argument<'_>> {
     let mut fields: Vec<Argument<'_>> = Vec::new();
     while !text.is_empty() {
-        // A field `message` has no name in the text.
+        // Only the field `message` has no name in the text.
         let (name, behind) = match name_at(text) {
             Some(name) => (name, &text[name.len() + 1..]),
             None => ("message", text),
@@ -105,7 +105,7 @@ fn value_of(text: &str) -> Value<'_> {
     }
 }
 
-/// Returns a text without the escapes that its `Debug` has put in.
+/// Removes the escapes of the `Debug` format from a text.
 fn unquoted(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return text.into();

@@ -1,5 +1,6 @@
-//! The chain of spans that waited for each other: for each time in which a span was idle, the span that a thread left
-//! last before the idle span was resumed, and the longest time in which that span itself had been idle meanwhile.
+//! The chain of spans that waited for each other. A link is a time in which a span was idle, with the span that a
+//! thread left last before the idle span was resumed. The next link is the idle time of that span which overlaps with
+//! this one the most.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use crate::view::known_spans::SpanKey;
 
 /// The maximum number of links of a chain that are shown.
 const MAX_SHOWN: usize = 16;
-/// The number of links at which a chain is cut to those that can be shown, so that memory does not grow with the
-/// length of a trace in which each request waits for the one before it.
+/// The number of links above which a chain is cut to the links that can be shown, so that memory does not grow with
+/// the length of a trace in which each request waits for the request before it.
 const MAX_KEPT: usize = 64;
 /// The maximum number of idle times that are kept for a span.
 const MAX_IDLE: usize = 32;
@@ -29,7 +30,7 @@ pub(super) struct Idle {
     /// The span that a thread left last before the idle span was resumed, and the nanoseconds in between; `None` if no
     /// thread left another span meanwhile.
     pub(super) after: Option<(Arc<str>, u64)>,
-    /// The longest idle time of the span in `after` while this span was idle.
+    /// The idle time of the span in `after` that overlaps with this idle time the most; `None` if there is none.
     cause: Option<Arc<Idle>>,
     /// The number of links from here to the end of the chain.
     links: usize,
@@ -40,20 +41,22 @@ impl Idle {
         self.since + self.ns
     }
 
-    /// Returns the name of the span that this span probably waited for. A span that was left in the first half of the
-    /// idle time is not, because a span that has been woken seldom waits that long for a thread.
+    /// Returns the span that this span probably waited for, and the nanoseconds from the moment when it was left
+    /// until this span was resumed. A span that was left in the first half of the idle time does not count, because a
+    /// span that has been woken seldom waits that long for a thread.
     fn waited_for(&self) -> Option<(&str, u64)> {
         let (span, gap) = self.after.as_ref()?;
         (*gap <= self.ns / 2).then_some((&**span, *gap))
     }
 
-    /// Returns this idle time and those that probably caused it, the last cause at the end.
+    /// Returns this idle time and, one after another, the idle times that probably caused it, the last cause at the
+    /// end.
     fn links(&self) -> impl Iterator<Item = &Idle> {
         std::iter::successors(Some(self), |idle| idle.waited_for().and(idle.cause.as_deref()))
     }
 
     /// Returns a line for each link: the start and the length of an idle time, in nanoseconds, and a text about it.
-    /// Returns none if the records name no span that this one waited for.
+    /// Returns no lines if the records name no span that this span waited for.
     pub(super) fn chain(&self, duration: impl Fn(u64) -> String) -> Vec<(Option<(u64, u64)>, String)> {
         let mut lines = Vec::new();
         if self.waited_for().is_none() {
@@ -81,20 +84,20 @@ impl Idle {
     }
 }
 
-/// Where a span is between its beginning and its end.
+/// A span that has begun and is still needed.
 #[derive(Debug)]
 struct Span {
     name: Arc<str>,
     /// The number of threads that are in the span.
     entered: u32,
-    /// The time since when no thread is in the span; meaningless while one is.
+    /// The time since when no thread is in the span; meaningless while a thread is in it.
     idle_since: u64,
-    /// Idle times, the oldest first, each longer than those behind it. An idle time that is followed by a longer one
-    /// is never the longest after any moment, so it is not kept.
+    /// Idle times, the oldest first, each longer than all later ones. An idle time is dropped when an equal or longer
+    /// one follows.
     idle: VecDeque<Arc<Idle>>,
 }
 
-/// The spans that have begun and have not ended, and the one that was left last in each process.
+/// The spans that have begun and have not ended, and for each process the span that was left last.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
     spans: HashMap<SpanKey, Span>,
@@ -117,8 +120,9 @@ impl Chains {
     /// Enters a span. If no thread was in it, returns the time for which it was idle, and the span that was left last
     /// before the thread resumed this one.
     ///
-    /// `enclosing` is the innermost span that the thread is in: the time since when it is, and what was left before. If
-    /// that span was entered after the new one became idle, both belong to one task, which was resumed then.
+    /// `enclosing` is about the innermost span that the thread is already in: the time at which the thread entered
+    /// it, and the span that was left last before that. If the thread entered it after the new span became idle, both
+    /// spans belong to one task, which was resumed at that time.
     pub(super) fn enter(
         &mut self,
         key: SpanKey,
@@ -182,7 +186,7 @@ impl Chains {
     }
 }
 
-/// Returns an idle time with the links behind it, or with those that can be shown if there are too many.
+/// Returns an idle time with the links after it; if there are too many links, only with those that can be shown.
 fn cut(idle: &Arc<Idle>) -> Arc<Idle> {
     if idle.links < MAX_KEPT {
         return idle.clone();

@@ -238,7 +238,7 @@ impl Row for SlowRow {
     ];
 }
 
-/// Returns the facts about all spans, and the line for people that has them.
+/// Returns the facts about all spans, and a line with these facts for people.
 fn facts(sums: &AllSums) -> ([Value; 3], String) {
     let all = |number: fn(&Sums) -> u64| sums.by_name.iter().map(|(.., sums)| number(sums)).sum::<u64>();
     let (spans, cancelled, open) =

@@ -17,8 +17,8 @@ use crate::view::thread_states::OffSum;
 
 /// The maximum number of steps that are shown.
 const MAX_STEPS: usize = 1000;
-/// The maximum number of other spans whose busy times are added up while the span is idle, and of those that are
-/// shown.
+/// The maximum number of other spans whose busy times are added up while the span is idle, and the maximum number of
+/// these spans that are shown.
 const OTHERS: (usize, usize) = (1000, 3);
 
 /// A span that a thread is in.
@@ -187,7 +187,7 @@ impl Steps {
     /// Ends a thread's stay in a span, and the span itself if `ends`.
     pub(super) fn leave(&mut self, event: &Event<'_>, key: SpanKey, ends: bool, inventory: &Inventory) {
         let now = event.time;
-        // If the thread has not entered it, another one has.
+        // If the thread has not entered the span, another thread has.
         let of_thread = |thread: usize| {
             let at = self.inside.get(thread)?.iter().rposition(|inside| inside.key == key)?;
             Some((thread, at))

@@ -57,8 +57,8 @@ fn shown_with(layout: SpansLayout, lines: &[(u64, u64, &str)], states: ThreadSta
     String::from_utf8(out).unwrap()
 }
 
-/// Two requests, of which the second waits for what the first one holds while it sleeps. The first one is opened by a
-/// span that does not end.
+/// Two requests. The second one waits for something that the first one holds while it sleeps. The first one is opened
+/// by a span that does not end.
 const REQUESTS: [(u64, u64, &str); 20] = [
     (500, 1, ": INFO app: span=1 server new"),
     (600, 1, "> span=1 server at src/main.rs:3"),
@@ -144,7 +144,7 @@ fn chain(id: u64, lines: &[(u64, u64, &str)]) -> String {
 
 #[test]
 fn a_chain_of_requests_ends_at_the_one_that_waited_for_no_other() {
-    // Each request has a span within, and each waits until the one before it has ended.
+    // Each request contains another span, and each request waits until the request before it has ended.
     let lines = [
         (1_000, 1, "> span=1 first at a.rs:1"),
         (1_100, 1, "> span=11 hold at a.rs:2"),
@@ -174,11 +174,12 @@ fn a_chain_of_requests_ends_at_the_one_that_waited_for_no_other() {
     let third = "\n     0.000003100    57.9 us  third #3 idle, until 900 ns after a thread left second #2";
     assert_eq!(chain(3, &lines), format!("{third}{behind_second}"));
     assert_eq!(chain(2, &lines), behind_second);
-    // The span within waited for what its request waited for, and not for its request, which is left after it.
+    // The span inside the second request waited for the first request, as the second request did, and not for the
+    // second request, which is left after it.
     let hold = "\n     0.000002200    48.9 us  hold #12 idle, until 800 ns after a thread left first #1\n";
     let first = "     0.000001300    48.7 us  first #1 idle; no span was left shortly before its end\n";
     assert_eq!(chain(12, &lines), format!("{hold}{first}"));
-    // No span was left while the first one was idle, or only long before it was resumed.
+    // While the first request was idle, no span was left shortly before it was resumed.
     assert_eq!(chain(1, &lines), "");
 }
 
@@ -238,7 +239,7 @@ fn a_long_chain_of_requests_is_shown_in_part() {
         assert_eq!(spans, (last - 15..=last).rev().collect::<Vec<u64>>(), "{chain}");
         assert!(chain.ends_with("… and more\n"), "{chain}");
     }
-    // The first request is idle until the beginning of the second half, after no other.
+    // The first request is idle until the beginning of the second half, and no span was left shortly before that.
     assert_eq!(chain(5, &lines).trim_start().lines().count(), 5);
 }
 
@@ -285,7 +286,7 @@ fn busy_and_idle_times_leave_out_waits_for_the_tracer() {
     let rows = json["names"].as_array().unwrap();
     let row = rows.iter().find(|row| row["name"] == "request").unwrap();
     let times = ["wall_max_ns", "busy_max_ns", "idle_max_ns"].map(|key| row[key].as_u64().unwrap());
-    // In it from 2,000 to 7,000 and from 9,000 to 9,500, with a wait of 2,500.
+    // The thread is in the span from 2,000 to 7,000, with a wait of 2,500, and from 9,000 to 9,500.
     assert_eq!(times, [9_000, 3_000, 3_500]);
     let text = shown(SpansLayout { id: Some(12), ..SpansLayout::default() }, &lines);
     let first = "request #12: 9.00 us, busy 3.00 us in 2 polls, idle 3.50 us\n";
@@ -305,8 +306,8 @@ fn busy_times_are_divided_by_the_states_of_the_threads() {
         (11_000, 1, "> span=13 load at src/db.rs:5"),
         (12_000, 1, ": the last record"),
     ];
-    // Thread 1 waits from before its poll until 2,700, and is preempted in it from 5,000 to 5,400. It waits again while
-    // it is in the span that does not end.
+    // Thread 1 waits from before its poll until 2,700, and is preempted in its poll from 5,000 to 5,400. It waits
+    // again while it is in the span that does not end.
     let first =
         [(1_500, 2_700, Off::Waiting), (5_000, 5_400, Off::Preempted), (11_200, 20_000, Off::Waiting)];
     let states = || ThreadStates::made(&run(), &[(1, &first), (2, &[])]);

@@ -98,7 +98,7 @@ impl Arguments {
         let mut seen: HashMap<&str, usize> = HashMap::new();
         for place in self.places.iter().filter(|place| !place.is_other) {
             let Some((min, max)) = place.range else { continue };
-            // An argument may be shown twice.
+            // A template may show an argument twice.
             if seen.insert(&place.name, ranges.len()).is_none() {
                 ranges.push(ArgumentRange { name: place.name.clone(), min, max });
             }

@@ -108,7 +108,7 @@ pub(crate) struct StatsFormat {
     /// The counts of each function, by the id of the function.
     counted_calls: Vec<Counted>,
     threads: Threads,
-    /// The open calls of each thread, for records of leaving that name no function.
+    /// The open calls of each thread, which tell the functions of leave records that name no function.
     open: Vec<OpenCalls>,
     entered_spans: SpanThreads,
     /// The messages of each thread so far.
@@ -483,7 +483,7 @@ fn rate(per_second: f64) -> String {
 /// Returns the text of a sort on one line, with its place and the ranges of its arguments.
 fn message(sort: &SortRow) -> String {
     let line: String = sort.message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    // The character for the rest is not among them.
+    // The character that stands for the left-out rest is not counted in `MESSAGE`.
     let columns = if line.chars().count() > MESSAGE { MESSAGE + 1 } else { MESSAGE };
     let mut text = keep_start(&line, columns).into_owned();
     for ArgumentRange { name, min, max } in &sort.arguments {

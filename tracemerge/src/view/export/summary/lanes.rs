@@ -5,7 +5,7 @@ pub(super) const PARTS: usize = 56;
 /// The maximum number of threads that have a lane; the others are only counted.
 const MAX_LANES: usize = 1000;
 
-/// The activity of a thread. The comments are the legend.
+/// An activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Did {
     /// The thread was in calls.
@@ -84,7 +84,7 @@ impl Lanes {
         }
     }
 
-    /// Adds the time from `from` to `to`, in which a thread did `did`, to the thread's sums and to the parts of its
+    /// Adds the time from `from` to `to`, in which a thread did `did`, to the thread's sums, and to the parts of its
     /// lane.
     pub(super) fn fill(&mut self, thread: usize, from: u64, to: u64, did: Did) {
         self.know(thread);
@@ -108,7 +108,7 @@ impl Lanes {
         let length = (self.span() / PARTS as u64).max(1);
         let cell = |(part, records): (&[u64; KINDS], &u64)| {
             let [work, wait, tracer, preempted] = *part;
-            // Waits are inside calls.
+            // The time in calls contains the waits.
             let work = work.saturating_sub(wait.saturating_add(tracer).saturating_add(preempted));
             match () {
                 // A thread that waits for the tracer is off the processor, too.

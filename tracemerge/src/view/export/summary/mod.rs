@@ -108,7 +108,7 @@ struct OpenWait {
 /// The activity of a thread at one moment.
 #[derive(Clone, Debug, Default)]
 struct ThreadNow {
-    /// The time since when the thread is in calls.
+    /// The time since when the thread is in calls; `None` if it is in none.
     in_calls_since: Option<u64>,
     wait: Option<OpenWait>,
 }
@@ -137,7 +137,7 @@ struct SummaryFormat {
     lost: u64,
     /// The processes that were killed, by their indices.
     killed: HashSet<usize>,
-    /// The number of notifications that found no waiting thread.
+    /// The number of notifications that reached no waiting thread.
     silent: u64,
     /// Whether a thread has waited for a lock or a notification.
     has_waits: bool,
@@ -223,11 +223,11 @@ impl SummaryFormat {
         }
     }
 
-    /// Adds a wait of a thread to the time of waits in the function that the thread is in, and to the thread's lane;
-    /// unless the trace has the thread's states, which contain all waits.
+    /// Counts a wait of a thread for the function that the thread is in, and fills the thread's lane with the wait.
+    /// Does neither if the trace has the thread's states, which contain all waits.
     fn count_wait(&mut self, thread: usize, since: u64, now: u64) {
         self.has_waits = true;
-        // The states of a thread have all its waits.
+        // The thread's states contain all of its waits.
         if self.counts.threads().work(thread).off().is_some() {
             return;
         }
@@ -237,8 +237,8 @@ impl SummaryFormat {
         }
     }
 
-    /// Stores after a record since when a thread is in calls. If it no longer is, fills its lane with the time for
-    /// which it was.
+    /// Takes note after a record whether the thread is in calls. If it has left its last call, fills its lane with
+    /// the time for which it was in calls.
     fn follow_calls(&mut self, thread: usize, now: u64) {
         let in_calls_since = &mut self.threads[thread].in_calls_since;
         match (self.counts.innermost(thread).is_some(), *in_calls_since) {
@@ -397,7 +397,7 @@ impl Export for SummaryFormat {
             self.threads.resize(thread + 1, ThreadNow::default());
         }
         let now = self.counts.time(thread, record.ticks);
-        // A wait ends in the function that waited, so before its call may end.
+        // A wait counts for the function that waited, so it has to end before the function's call may.
         if record.kind == Kind::Lock {
             self.lock(thread, now, record.payload());
         }

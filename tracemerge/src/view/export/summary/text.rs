@@ -15,7 +15,8 @@ const LANES: usize = 4;
 const OPEN: usize = 2;
 /// The number of characters for the labels of threads.
 const LABEL: usize = 20;
-/// The number of characters in a line of a screen, and the number of lines without the one that has the prompt.
+/// The number of characters in a line of a screen, and the number of lines of a screen without the one that has the
+/// prompt.
 const SCREEN: (usize, usize) = (80, 23);
 
 /// Returns the text of the summary.
@@ -42,7 +43,7 @@ pub(super) fn of(summary: &Summary, apps: &[String], threads: &Threads) -> Strin
     let before = |number: usize| if number == 0 { "next: " } else { "      " };
     below
         .extend(summary.next.iter().enumerate().map(|(number, command)| before(number).to_owned() + command));
-    // The heading of the functions, and their number.
+    // Two lines are for the headings of the functions, and for the number of further functions.
     let room = SCREEN.1.saturating_sub(above.len() + below.len() + 2);
     let functions = functions(summary, room.max(1));
     above.into_iter().chain(functions).chain(below).map(|line| line + "\n").collect()
@@ -108,7 +109,7 @@ fn functions(summary: &Summary, room: usize) -> Vec<String> {
     if summary.functions.is_empty() { Vec::new() } else { lines }
 }
 
-/// Returns the lines about what has not ended.
+/// Returns the lines about waits and calls that have not ended, and about notifications that reached no thread.
 fn open(summary: &Summary) -> Vec<String> {
     let waits = summary.open_waits.iter().map(|wait| {
         let before = format!("NOT ENDED: {} waits for ", keep_ends(&wait.thread, LABEL));
@@ -137,8 +138,8 @@ fn open(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// Returns a text of at most `columns` characters. If it ends with a place, that loses its beginning; otherwise the
-/// text loses its end.
+/// Returns a text of at most `columns` characters. If the text ends with a place, the place loses its beginning;
+/// otherwise the text loses its end.
 fn fitted(what: &str, columns: usize) -> String {
     match what.split_once(" at ") {
         Some((name, place)) if name.chars().count() + 4 < columns => {
@@ -153,7 +154,7 @@ pub(super) fn next_commands(summary: &Summary, apps: &[String]) -> Vec<String> {
     let apps: Vec<String> = apps.iter().map(|app| quoted(app)).collect();
     let apps = apps.join(" ");
     let waits = !summary.open_waits.is_empty() || summary.has_waits;
-    // Calls that take most of the time are the thread's own functions.
+    // Calls that last for half of the trace or more are probably the main functions of threads, and do not count here.
     let longest = summary.functions.iter().map(|row| row.max_ns).filter(|max| *max < summary.span_ns / 2);
     let shortest = match longest.max().unwrap_or(0) / 2 {
         // A hundredth of the trace, as a power of ten.
@@ -178,7 +179,7 @@ pub(super) fn next_commands(summary: &Summary, apps: &[String]) -> Vec<String> {
     all.into_iter().filter(|(fits, _)| *fits).map(|(_, command)| command).take(3).collect()
 }
 
-/// Returns a word for a shell.
+/// Returns a word in the form that a shell reads as one word, in quotes if necessary.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./+-:@%,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,5 +1,5 @@
 //! Keeps the lines of each thread until the end of the output, so that each thread is one tree. The lines of all
-//! threads come in the order of time; beyond a limit, they wait in a temporary file without a name.
+//! threads arrive in the order of time. Beyond a limit in memory, they wait in a temporary file without a name.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -36,7 +36,8 @@ pub(super) struct LinesByThread {
     written: u64,
     /// The reason for which lines are missing.
     failure: Option<io::Error>,
-    /// The index of the thread whose lines are written, and the number of its parts of the file that are written.
+    /// The index of the thread whose lines are written next, and the number of its parts of the file that were
+    /// already written.
     next: (usize, usize),
     /// Whether a thread has been written.
     has_begun: bool,
@@ -51,7 +52,7 @@ impl LinesByThread {
         &mut self.threads[thread]
     }
 
-    /// Adds a line of a thread, which `put` appends. `make` makes the lines of a new thread.
+    /// Adds a line of a thread; `put` appends the line to the thread's text. `make` makes the lines of a new thread.
     pub(super) fn add(
         &mut self,
         thread: usize,
@@ -88,11 +89,8 @@ impl LinesByThread {
         Ok(())
     }
 
-    /// Appends the next part of all lines, the threads one after the other, each below what `heading` returns for it.
-    /// Returns whether there may be more.
-    ///
-    /// # Errors
-    /// Returns an error if the temporary file cannot be written or read.
+    /// Appends the next part of all lines: the threads one after another, the lines of each below the heading that
+    /// `heading` returns for it. Returns whether there may be another part.
     pub(super) fn put_part(
         &mut self,
         heading: impl Fn(usize) -> String,
@@ -130,7 +128,7 @@ impl LinesByThread {
     }
 }
 
-/// Adds to an error that it is about the temporary file.
+/// Returns an error with the text that the temporary file could not be used, and the reason from `error`.
 fn of_file(error: io::Error) -> io::Error {
     io::Error::new(
         error.kind(),

@@ -19,8 +19,8 @@ use crate::view::export::tree::met_calls::named_functions;
 use crate::view::function_names::{FunctionId, lock};
 use crate::view::layout::Context;
 
-/// The maximum number of steps by which a line is indented. Deeper paths of an endless recursion are not worth the
-/// memory for their spaces.
+/// The maximum number of steps by which a line is indented. The spaces before the deeper paths of an endless
+/// recursion are not worth their memory.
 const MAX_INDENTED: usize = 500;
 
 /// The format of `tree --collapse`, which shows each call path once.
@@ -31,11 +31,11 @@ pub(super) struct CallGraph {
     counts: CallCounts,
 }
 
-/// A call path of all threads together, which comes after the path of its caller.
+/// A call path of all threads together. In the list of paths, it comes after the path of its caller.
 #[derive(Debug)]
 struct Path {
     caller: Option<usize>,
-    /// The function; `None` stands for the calls that are folded, because they are nested too deeply.
+    /// The last function of the path; `None` stands for calls that are folded, because they are nested too deeply.
     function: Option<FunctionId>,
     folded: Folded,
     calls: u64,
@@ -105,7 +105,7 @@ impl CallGraph {
             Some(function) => names.get(function).name.clone(),
             None => paths[number].folded.text(|function| &names.get(function).name),
         };
-        // The last one of the list is the next one.
+        // The path that is shown next has to be the last one of the list.
         let sort = |numbers: &mut Vec<usize>| {
             let total = |number: usize| paths[number].total;
             numbers.sort_by(|a, b| total(*a).cmp(&total(*b)).then_with(|| name(*b).cmp(&name(*a))));
@@ -114,7 +114,7 @@ impl CallGraph {
         called.iter_mut().for_each(sort);
         let mut columns =
             Columns::new(&[("calls", Right), ("total", Right), ("self", Right), ("function", Left)]);
-        // The depth of a path is that below the outermost function that is wanted.
+        // The depth of a path counts from the outermost wanted function.
         let mut open: Vec<(usize, Option<usize>)> =
             outermost.into_iter().map(|number| (number, None)).collect();
         while let Some((number, around)) = open.pop() {
@@ -123,7 +123,7 @@ impl CallGraph {
             let matches = |pattern: &Regex| function.is_some_and(|function| pattern.is_match(&function.name));
             let is_wanted = self.function.as_ref().is_none_or(matches);
             let depth = around.map(|depth| depth + 1).or(is_wanted.then_some(0));
-            // Calls inside take no longer.
+            // The paths below this one take no longer.
             if path.total < self.min_duration {
                 continue;
             }

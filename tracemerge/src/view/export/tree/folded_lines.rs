@@ -5,7 +5,7 @@ use std::io::Write as _;
 use crate::ui::messages::Grouped;
 use crate::view::export::tree::held::TreeLine;
 
-/// The last line of a call, which may be followed by equal ones.
+/// The last line, if it shows a whole call, to which equal lines that follow are added.
 #[derive(Debug, Default)]
 pub(super) struct FoldedLines {
     /// Whether equal lines are folded.
@@ -30,7 +30,8 @@ impl FoldedLines {
 
     /// Adds a line. Returns the lines that are complete, in order.
     pub(super) fn add(&mut self, line: TreeLine) -> [Option<TreeLine>; 2] {
-        // The lines at the beginning and at the end of a call have others between them.
+        // Only lines that show a whole call are folded. If a call has separate lines for its beginning and its end,
+        // other lines are between them.
         let is_whole_call = line.taken.is_some() && !line.text.trim_ascii_start().starts_with(b"} ");
         if !self.folds || !is_whole_call {
             return [self.take(), Some(line)];

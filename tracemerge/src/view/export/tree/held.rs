@@ -1,13 +1,13 @@
-//! The lines of a tree that wait for an earlier one, so that the tree is in the order of time.
+//! The lines of a tree that wait for an earlier line, so that the tree is in the order of time.
 //!
-//! The line of a call stands where the call was entered, but its text is known later: when the call is left, or
-//! when something inside it is shown. Until then, all later lines are held back, up to a limit.
+//! The line of a call stands where the call was entered, but its text is known later: when the call is left, or when
+//! something inside it is shown. Until then, all later lines are held back, up to a limit.
 
 use std::collections::VecDeque;
 
 use trace_format::line::Ticks;
 
-/// The maximum number of places, for known and for awaited lines, that are held back.
+/// The maximum number of places that are held back, for lines that are known and for lines that are awaited.
 pub(super) const MOST_PLACES: usize = 100_000;
 /// The maximum number of bytes of text that are held back.
 const MOST_BYTES: usize = 16 << 20;
@@ -19,7 +19,7 @@ const SPARE: usize = 64;
 pub(super) struct TreeLine {
     /// The index of the thread.
     pub thread: usize,
-    /// The ticks of the line; `None` if the line has no place in the order of time, so that the column stays empty.
+    /// The ticks of the line; `None` if the line is not in the order of time: then the column of times stays empty.
     pub ticks: Option<Ticks>,
     /// The duration of the call that the line shows, in nanoseconds.
     pub taken: Option<u64>,
@@ -31,12 +31,12 @@ pub(super) struct TreeLine {
 #[derive(Debug)]
 enum Place {
     Line(TreeLine),
-    /// The first line of an open call: of this thread, inside this many other calls.
+    /// The first line of an open call of the thread `thread`; `depth` is the number of open calls around this call.
     Open {
         thread: usize,
         depth: usize,
     },
-    /// No line: the call is not shown, or is shown elsewhere.
+    /// No line: the call is not shown, or its line is at another place.
     Nothing,
 }
 
@@ -113,7 +113,8 @@ impl HeldLines {
         }
     }
 
-    /// Returns the thread of the open call for which all lines wait, and the number of calls around it.
+    /// Returns the thread of the open call for whose first line all other lines wait, and the number of calls around
+    /// this call; `None` if no line is awaited.
     pub(super) fn awaited(&self) -> Option<(usize, usize)> {
         match self.places.front()? {
             Place::Open { thread, depth } => Some((*thread, *depth)),

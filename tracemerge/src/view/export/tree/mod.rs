@@ -50,9 +50,10 @@ use crate::view::threads::{Thread, ThreadIds, Threads};
 const DURATION: usize = 9;
 /// The number of spaces of indentation for each nested call.
 const STEP: usize = 2;
-/// The least time of a call, in nanoseconds, for which the tree says how long the thread was off the processor.
+/// The minimum time of a call, in nanoseconds, for which the tree says how long the thread was off the processor.
 const SLOW: u64 = 100_000;
-/// The part of a call's time from which the tree names a time of waiting or of preemption: a hundredth.
+/// The number by which the time of a call is divided to get the least time of waiting or preemption that the tree
+/// names.
 const LEAST_PART: u64 = 100;
 
 /// The layout of `tree`: calls indented below the calls that they are in.
@@ -303,7 +304,7 @@ impl TreeFormat {
         }
     }
 
-    /// Returns a note if the first lines of calls do not stand where these were entered.
+    /// Returns a note if the first lines of calls do not stand where the calls were entered.
     fn note_of_late_calls(&self) -> Option<String> {
         (self.late > 0).then(|| {
             format!(
@@ -359,8 +360,8 @@ impl TreeFormat {
         self.held.add(place, TreeLine { thread, ticks: Some(ticks), taken, text });
     }
 
-    /// Writes the lines that come before the first line of any awaited call. If too many lines are held back, they
-    /// wait no longer.
+    /// Writes the lines that come before the first awaited line. If too many lines are held back, stops waiting for
+    /// the line that is awaited first.
     fn write_known(&mut self, out: &mut Vec<u8>) {
         loop {
             while let Some(line) = self.held.pop() {
@@ -380,15 +381,15 @@ impl TreeFormat {
             if self.decide(thread) {
                 continue;
             }
-            // It is not known whether this call will become long enough.
+            // It is still unknown whether this call will be long enough to be shown.
             let shown = self.tree[thread].shown.get_mut(depth);
             let Some(place) = shown.and_then(|shown| shown.place.take()) else { return };
             self.held.give_up(place);
         }
     }
 
-    /// Adds the first lines of the open calls of a thread that have taken long enough until now. Returns whether the
-    /// call that was awaited first is awaited no longer.
+    /// Adds the first lines of the open calls of a thread that have taken long enough until now. Returns whether this
+    /// has added the line that was awaited first.
     fn decide(&mut self, thread: usize) -> bool {
         let (Some((of, ticks)), Some(awaited)) = (self.latest, self.held.awaited()) else { return false };
         let now = self.threads.time(of, ticks);
@@ -438,7 +439,7 @@ impl TreeFormat {
         let end = self.tree[thread].shown.len().min(most.saturating_add(1));
         for depth in self.tree[thread].written..end {
             let (call, shown) = (self.tree[thread].calls.open()[depth], self.tree[thread].shown[depth]);
-            // Calls inside a short call are shorter.
+            // Calls inside a short call are even shorter.
             if call.taken(now, self.threads.work(thread)).0 < self.layout.min_duration {
                 break;
             }
@@ -453,7 +454,7 @@ impl TreeFormat {
             if depth < most {
                 self.write_function(&call, shown.called_from, &mut text);
             } else {
-                // Their number is known only when they end.
+                // The number of folded calls is known only when they end.
                 let _ = write!(text, "{MORE} more calls");
             }
             text.extend_from_slice(b" {");
@@ -482,8 +483,8 @@ impl TreeFormat {
 
     fn enter(&mut self, thread: usize, ticks: Ticks, (called, span): (Called, Option<u64>)) {
         let now = self.threads.time(thread, ticks);
-        // If short calls are hidden, it is not yet known whether this call will be shown. Hidden calls must
-        // not affect the shown ones.
+        // If short calls are hidden, it is not yet known whether this call will be shown, and hidden calls must not
+        // affect the shown ones.
         if self.layout.min_duration == 0 && self.tree[thread].shown.len() <= self.most(thread) {
             self.write_open(thread, (ticks, now));
         }
@@ -506,8 +507,9 @@ impl TreeFormat {
         self.tree[thread].shown.push(shown);
     }
 
-    /// Reads the call stack with the place of the innermost call. Returns whether the record is such a call
-    /// stack: it comes directly after the enter record, has the same ticks, and goes only to the caller.
+    /// Takes the place of the innermost call from a record, if the record is the call stack that was recorded for
+    /// this purpose: it comes directly after the enter record, has the same ticks, and goes only to the caller.
+    /// Returns whether it is.
     fn take_call_site(&mut self, thread: usize, named: usize, record: &RecordText<'_>) -> bool {
         let tree = &mut self.tree[thread];
         let (Some(shown), Some(call)) = (tree.shown.last_mut(), tree.calls.open().last()) else {
@@ -549,7 +551,8 @@ impl TreeFormat {
         self.end_calls(thread, (Some(ticks), now), left, how);
     }
 
-    /// Puts the display states of calls that outlive the call that is left now below that of this call.
+    /// Reorders the display states of the open calls as calls that outlive the call that is left now have reordered
+    /// the calls.
     #[cold]
     fn overlap(&mut self, thread: usize, left: usize) {
         let tree = &mut self.tree[thread];
@@ -576,7 +579,7 @@ impl TreeFormat {
             let ended = tree.calls.pop_shown(left, (now, self.threads.work(thread)), most, min);
             let depth = tree.calls.open().len();
             let shown = tree.shown.get(depth).copied();
-            // Too short calls that are folded are not among the ended ones.
+            // Folded calls that were too short to count are not in `ended`.
             let kept = depth + usize::from(ended.is_some());
             let places = tree.shown.iter().skip(kept).filter_map(|shown| shown.place);
             places.for_each(|place| self.held.give_up(place));
@@ -602,7 +605,8 @@ impl TreeFormat {
     ) {
         let Ended { call, folded, .. } = ended;
         let (taken, _) = call.taken(now, self.threads.work(thread));
-        // A call whose beginning is shown ends, too: a later line may have reported a wait in it.
+        // If the first line of a call is shown, its end is shown, too, even if the call is too short after all
+        // because a later line has reported a wait in it.
         if !shown.is_wanted || (taken < self.layout.min_duration && !shown.is_written) {
             shown.place.into_iter().for_each(|place| self.held.give_up(place));
             return;
@@ -612,7 +616,7 @@ impl TreeFormat {
             let names = lock(&self.names);
             folded.text(|function| &names.get(function).name)
         });
-        // The calls around this one took long enough, too.
+        // The calls around the ended one have taken long enough, too.
         self.write_open(thread, (ticks.unwrap_or(shown.entered), now));
         let mut text = self.held.text();
         self.indent(shown.depth, &mut text);
@@ -658,7 +662,7 @@ impl TreeFormat {
             }
             None => self.function.is_none() && self.layout.min_duration == 0,
         };
-        // A user who limits the depth for an overview does not want the messages further in.
+        // A user who limits the depth for an overview does not want messages in deeper calls.
         let is_deep = matches!(self.depth, Depth::AtMost(_)) && depth >= self.most(thread);
         let depth = self.tree[thread].depth();
         if (!is_wanted && record.kind != Kind::Meta) || is_deep {
@@ -685,15 +689,16 @@ impl TreeFormat {
         }
     }
 
-    /// Ends the calls that are still open, and writes the reason `why` they have no leave record.
+    /// Ends the calls of a thread that are still open, and writes `why`, the reason for which they have no leave
+    /// record.
     fn still_open(&mut self, thread: usize, ticks: Ticks, why: &str) {
         let now = self.threads.time(thread, ticks);
         self.end_calls(thread, (Some(ticks), now), 0, |_| why);
     }
 
-    /// Ends the calls of a thread that are open at the end of the output. If other processes have lived longer,
-    /// their lines come before: then the reason, not the column, has the time, so that the column never goes
-    /// back.
+    /// Ends the calls of a thread that are open at the end of the output. If other processes have lived longer, their
+    /// lines come before these calls. Then the time stands behind the reason and not in the column, so that the times
+    /// in the column never go back.
     fn open_at_the_end(&mut self, thread: usize, latest: u64) {
         // The end of a thread is unknown if it still runs or was only partly selected.
         let why = self.tree[thread].why.unwrap_or(" still running at the end of the shown records");
@@ -710,7 +715,7 @@ impl TreeFormat {
     }
 }
 
-/// Appends the column of times, which is empty without ticks.
+/// Appends the column of times, which stays empty if there are no ticks.
 fn put_time(time: &mut TimeColumn, of: &Thread, ticks: Option<Ticks>, out: &mut Vec<u8>) {
     match ticks {
         Some(ticks) if of.may_be_older(ticks) => time.write_older(&of.clock, ticks, out),
@@ -838,7 +843,7 @@ impl Export for TreeFormat {
         let latest = self.latest.map_or(0, |(of, ticks)| self.threads.time(of, ticks));
         let last = |thread: &usize| self.threads.last_time(self.threads.threads()[*thread].process);
         let mut threads: Vec<usize> = (0..self.tree.len()).collect();
-        // Those that end before the latest record have no times in the column.
+        // Threads whose process ended before the latest record come first; their lines have no times in the column.
         threads.sort_by_key(|thread| last(thread).max(latest));
         threads.into_iter().for_each(|thread| self.open_at_the_end(thread, latest));
         self.write_known(out);

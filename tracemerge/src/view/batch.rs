@@ -30,7 +30,7 @@ pub(crate) struct RecordBatch<'a, T> {
 
 impl<'a, T: RecordHolder> RecordBatch<'a, T> {
     /// Makes an empty batch for lines of a boot whose first source has the index `first` among the sources of all
-    /// boots. Records that `selection` wants go to the last stage, `held`.
+    /// boots. The records that `selection` wants go to `held`, the last stage.
     pub(crate) fn new(selection: &'a Selection, first: usize, held: T) -> RecordBatch<'a, T> {
         RecordBatch { selection, matching: Matching::new(selection, held), first, merged: 0 }
     }

@@ -315,7 +315,7 @@ impl CallCounts {
         self.open.get(thread)?.calls.open().last().map(|call| (call.function, call.entered))
     }
 
-    /// Sets the steady time from which offsets count, in nanoseconds: that of the first line of the chosen runs.
+    /// Sets the time from which offsets count: the steady time of the first line of the chosen runs, in nanoseconds.
     pub(crate) fn begin_at(&mut self, first: u64) {
         self.threads.begin_at(first);
     }
@@ -399,7 +399,7 @@ impl CallCounts {
     }
 
     /// Calls `take` with each path. The arguments are: the index of the thread; the functions, the outermost first;
-    /// the folded calls inside the last function, if the path is that of folded calls; and the time of the path's
+    /// the folded calls inside the last function, if the path stands for folded calls; and the time of the path's
     /// calls without the calls inside them, in nanoseconds, with the count of these calls if they are not folded.
     pub(crate) fn each_path(&self, mut take: impl FnMut(usize, &[FunctionId], Option<&Folded>, (u64, u64))) {
         let Paths { nodes, own, .. } = &self.paths;
@@ -533,8 +533,8 @@ impl CallCounts {
         }
     }
 
-    /// Adds a record, which must be the next one of its thread. Returns the thread whose calls may have changed, which
-    /// is another one if the record leaves a span that another thread has entered.
+    /// Adds a record, which must be the next one of its thread. Returns the thread whose calls may have changed:
+    /// another thread if that one has entered the span that the record leaves.
     pub(crate) fn record(&mut self, origin: &Origin, record: &RecordText<'_>) -> usize {
         let ids = self.ids(record.origin, origin);
         let ThreadIds { thread, process, named } = ids;

@@ -120,8 +120,8 @@ pub(crate) struct OpenCall {
     pub entered: u64,
     /// The time that calls inside this call have taken so far, in nanoseconds.
     pub inner: u64,
-    /// The depth at which the call is shown: one more than that of the innermost call that was open when it was
-    /// entered; 0 if no call was open.
+    /// The depth at which the call is shown: one more than the depth of the innermost call that was open when this
+    /// call was entered; 0 if no call was open.
     pub depth: usize,
     /// Whether a call around this call was left before it.
     pub outlives: bool,
@@ -185,7 +185,7 @@ pub(crate) struct Ended {
     pub call: OpenCall,
     /// The way in which the call has ended.
     pub ending: Ending,
-    /// If the call stands for folded calls: this call and the calls inside it.
+    /// If the call stands for folded calls: the counts of these calls, including this call.
     pub folded: Option<Folded>,
 }
 
@@ -225,14 +225,14 @@ const MAX_SEARCHED_CALLS: usize = 64;
 const MOST_OVERLAPPING: usize = 1000;
 
 impl OpenCalls {
-    /// Lets calls outlive those around them only as long as at most `most` calls are open, for views that fold the
-    /// calls further in.
+    /// Lets calls outlive the calls around them only as long as at most `most` calls are open, for views that fold
+    /// deeper calls.
     pub(crate) fn overlap_up_to(&mut self, most: usize) {
         self.overlap_up_to = Some(most);
     }
 
-    /// Returns the depth at which the next record is shown: one more than that of the innermost open call; 0 if no
-    /// call is open.
+    /// Returns the depth at which the next record is shown: one more than the depth of the innermost open call; 0 if
+    /// no call is open.
     #[inline]
     #[must_use]
     pub(crate) fn depth(&self) -> usize {
@@ -276,8 +276,8 @@ impl OpenCalls {
         &self.order
     }
 
-    /// Returns, for each outliving call that was directly inside a call which ends now, its index and that of the
-    /// ending call.
+    /// Returns, for each outliving call that was directly inside a call which ends now, the index of the outliving
+    /// call and the index of the ending call.
     #[must_use]
     pub(crate) fn overlaps(&self, left: usize) -> Vec<(usize, usize)> {
         let first = left.saturating_sub(self.outliving);

@@ -48,8 +48,8 @@ impl Function {
         Function { name, at, place, is_unnamed: false, build_id: Vec::new() }
     }
 
-    /// Makes a function without a name at an address. If its module is known, it has its offset in the module's file,
-    /// which is the same in each process and in each run of this file.
+    /// Makes a function without a name at an address. If its module is known, it is identified by its offset in the
+    /// module's file, which is the same in each process and in each run of this file.
     fn unnamed(address: u64, why: Option<Unnamed>, module: Option<&Module>) -> Function {
         let is_off = why == Some(Unnamed::SwitchedOff);
         let of_file = module.filter(|_| !is_off).and_then(|module| Some((module, file_name(&module.path)?)));
@@ -163,7 +163,7 @@ pub(crate) struct KnownCalls {
     /// The calls of addresses, by the process, and by the address with the flags: they outlast a batch of records,
     /// each of which has its own places.
     by_address: FastMap<(usize, u64), CallInfo>,
-    /// The result that was returned last, if the cache itself does not keep it.
+    /// A place for a returned result that the cache itself may not keep.
     last: Option<CallInfo>,
     newest: Arc<AtomicU64>,
 }

@@ -1,5 +1,5 @@
-//! The spans that are open, and the sums over those that have ended: the model of spans of all views. It needs the
-//! records of all threads in the order of the merge.
+//! The spans that are open, and the sums over the spans that have ended: the model of spans that all views share. It
+//! needs the records of all threads in the order of the merge.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};

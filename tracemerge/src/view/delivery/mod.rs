@@ -34,7 +34,7 @@ const RESTARTS: u32 = 3;
 /// order. If more are wanted, the files are examined beforehand.
 const KEPT_RECORDS: usize = 1 << 16;
 
-/// The delivered traces, the wanted part of them, and their destination.
+/// The delivery of a wanted part of the traces, in a format, to a destination.
 pub(crate) struct Delivery<'a, 'v> {
     /// The traces.
     pub inputs: &'a mut Inputs,

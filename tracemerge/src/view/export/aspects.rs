@@ -20,9 +20,9 @@ pub(crate) enum Aspect {
     Places,
     /// The function that contains the message.
     Functions,
-    /// The names and types of the values of messages, whose text is in the output.
+    /// The names and types of the values of messages of which the output has only the text.
     Values,
-    /// The text of messages whose values are in the output.
+    /// The text of messages of which the output has only the values.
     Texts,
     /// The file and the line of functions.
     FunctionPlaces,

@@ -199,14 +199,14 @@ pub(crate) struct StackLines {
     is_full: bool,
     /// The maximum number of functions of a stack that are shown.
     most: usize,
-    /// The number of functions around those of the user that were left out.
+    /// The number of functions around the user's functions that were left out.
     left_out: u64,
 }
 
 impl StackLines {
-    /// Makes the lines of call stacks. `is_full` says whether all their functions are shown, also those around the
-    /// user's. If it is not set, at most as many functions as [`Depth::Usual`] allows are shown, unless `depth` is
-    /// [`Depth::All`].
+    /// Makes the lines of call stacks. `is_full` says whether all functions of a call stack are shown, also the
+    /// functions around the user's. If it is not set, and if `depth` is not [`Depth::All`], at most as many functions
+    /// as [`Depth::Usual`] allows are shown.
     #[must_use]
     pub(crate) fn new(is_full: bool, depth: Depth) -> StackLines {
         let most = if is_full || depth == Depth::All { usize::MAX } else { Depth::Usual.most() };

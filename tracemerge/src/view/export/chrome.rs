@@ -1,12 +1,12 @@
-//! The JSON of Chrome's `about:tracing` (Trace Event Format): an object with an array of events, one event in
-//! each line.
+//! The JSON of Chrome's `about:tracing` (Trace Event Format): an object with an array of events, one event in each
+//! line.
 //!
 //! Calls are `B` and `E`, messages and `#` lines are `i`, and stalls are `X` on a thread of their own, because they
 //! overlap calls. Spans are asynchronous events `b` and `e` (nestable, with an id and the category `span`): one from
 //! a span's beginning to its end, and inside it one for each time that the span was busy. Flows are `s`, `t` and `f`
 //! after the events that they join. Times are microseconds with three decimals since the first event; `otherData` has
-//! the time of the first event. Readers sort an `E` before a `B` of the same time, which would end another call. So
-//! no two of them in a thread have the same time: the later one is delayed by a nanosecond.
+//! the time of the first event. Readers sort an `E` before a `B` of the same time, so the `E` would end another call.
+//! Therefore no two `B` or `E` of a thread have the same time: the later one is delayed by a nanosecond.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -157,7 +157,8 @@ impl ChromeFormat {
         out: &mut Vec<u8>,
     ) {
         self.put((thread, phase, wall), inventory, out);
-        // Writing to memory does not fail. `bp` makes readers choose the event before, not the one after.
+        // Writing to memory does not fail. With `bp`, readers attach the flow to the event before, and not to the
+        // event after.
         let _ = write!(out, ",\"id\":\"{id:#x}\",\"bp\":\"e\",\"cat\":\"flow\",\"name\":\"flow\"}}");
     }
 

@@ -68,7 +68,7 @@ struct Stream {
     packet: Vec<u8>,
     /// The length of the head, whose [numbers](NUMBERS) are filled in when the packet is written.
     head: usize,
-    /// The ticks of the first event of the packet; `end` has those of the last one.
+    /// The ticks of the first event of the packet; `end` is the ticks of the last event.
     begin: u64,
     end: u64,
     /// The number of events of the thread that were lost so far.
@@ -97,8 +97,8 @@ pub(crate) struct CtfFormat {
     classes: FastMap<Class, u32>,
     /// The classes, by their ids.
     known: Vec<Class>,
-    /// The ids of the most frequent classes: those of messages with values, by the index of the site. `of_calls` has
-    /// those of calls.
+    /// For each site, by its index, the id of the class of messages with values. `of_calls` has the ids of the
+    /// classes of calls. These classes are the most frequent ones.
     of_sites: Vec<Option<u32>>,
     of_calls: [Option<u32>; 4],
     pids: Pids,

@@ -89,10 +89,10 @@ pub(crate) trait EventFormat: Send + Sync {
         Some(TimeScale::Steady)
     }
 
-    /// Returns whether the format shows nested calls. If so, it gets calls that are nested too deeply as one call
-    /// with their count in its name, when the outermost of them ends: an enter event, followed by the event that ends
-    /// it. The time of this enter event may be before the previous event, if the thread has recorded messages in
-    /// between.
+    /// Returns whether the format shows nested calls. If so, the format gets calls that are nested too deeply as one
+    /// call with their count in its name, when the outermost of them ends: an enter event, followed by the event that
+    /// ends the call. The time of this enter event may be before that of the previous event, if the thread has
+    /// recorded messages in between.
     fn nests_calls(&self) -> bool {
         false
     }
@@ -438,7 +438,7 @@ impl<F: EventFormat> EventExport<F> {
         EventPosition { ids, ticks, time }
     }
 
-    /// Passes those periods off the processor of a thread that ended before `time` to the format, each once.
+    /// Passes the periods off the processor of a thread that have ended by `time` to the format, each once.
     fn pass_off(&mut self, thread: usize, time: u64, out: &mut Vec<u8>) {
         let Some(off) = self.inventory.registry.work(thread).off().cloned() else { return };
         // Periods that began before the thread's first event are not shown.

@@ -1,5 +1,6 @@
-//! JSON lines: each record is an object in its own line. Keys with unknown values are missing, except
-//! `error_ns`: it is `null` if nothing limits the error of a foreign time, and missing if the time is not foreign.
+//! JSON lines: each record is an object in its own line. Keys with unknown values are missing. The key `error_ns` is
+//! only there if a time was converted from the clock of another machine; it is `null` if nothing limits the error of
+//! this time.
 
 use crate::view::export::events::{Event, EventContent, EventFormat, Inventory};
 use crate::view::export::fields::{CommonTexts, Row, TimeText, message_of, put_fields};

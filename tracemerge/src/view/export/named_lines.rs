@@ -31,8 +31,8 @@ impl NamedLines {
         *self.processes[number].get_or_insert_with(|| lock(&self.names).process(origin))
     }
 
-    /// Writes the line of a record with names after its addresses into the buffer `line`. Returns whether there is
-    /// such a line: not if the record has no address to which a name could be added.
+    /// Writes the line of a record with names after its addresses into the buffer `line`. Returns false if the record
+    /// has no address to which a name could be added.
     fn name(&mut self, process: usize, record: &RecordText<'_>) -> bool {
         let Some(line) = record.parsed().next() else { return false };
         self.payload.clear();

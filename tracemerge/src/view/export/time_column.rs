@@ -38,7 +38,7 @@ const SECONDS_COLUMNS: usize = TICKS_DIGITS - FRACTION;
 pub(crate) struct TimeColumn {
     /// The form of the times.
     pub mode: TimeMode,
-    /// The steady time from which offsets count, in nanoseconds: that of the first line of the chosen runs.
+    /// The time from which offsets count: the steady time of the first line of the chosen runs, in nanoseconds.
     pub first: u64,
     /// The time zone of local times.
     zone: TimeZone,

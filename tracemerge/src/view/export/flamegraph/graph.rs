@@ -71,7 +71,7 @@ impl Export for FlamegraphFormat {
     }
 }
 
-/// Returns whether the times of these stacks add up without an overflow. `inferno` adds them up unchecked.
+/// Returns whether the times of these stacks add up without an overflow, which `inferno` does not check.
 fn fits(folded: &str) -> bool {
     let mut numbers = folded.lines().filter_map(|line| line.rsplit_once(' ')?.1.parse::<usize>().ok());
     numbers.try_fold(0_usize, usize::checked_add).is_some()

@@ -3,7 +3,7 @@
 
 /// The paths of calls whose inner calls are shown, by the names of their functions.
 const callTree = { open: new Set() };
-/// The rows at the beginning: paths with at least this share of all times are open.
+/// The share of all times from which on a path is open at the beginning.
 const OPEN_SHARE = 0.1;
 const MOST_ROWS = 2000;
 

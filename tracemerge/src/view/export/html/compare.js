@@ -1,7 +1,8 @@
 // Statistics of two periods, or of two traces, beside each other.
 "use strict";
 
-/// What came before: its name and its rows; null if nothing is compared. The period is null for another trace.
+/// The statistics with which others are compared: their name and their rows, which are null if nothing is compared,
+/// and their period, which is also null for another trace.
 const before = { name: null, rows: null, period: null };
 
 /// The columns: name, heading, explanation, and how a value is shown.
@@ -48,7 +49,8 @@ function comparisonControls() {
   ];
 }
 
-/// Keeps the statistics of a period, and shows others beside them from now on. Nothing is compared without a period.
+/// Keeps the statistics of a period, and compares the statistics that are shown later with them. If `period` is null,
+/// ends the comparison.
 function compareWith(period) {
   setBefore(
     period === null ? null : `${offset(period[0])} \u2192 ${offset(period[1])}`,
@@ -68,7 +70,7 @@ function setBefore(name, rows, period) {
   writeLink();
 }
 
-/// Returns the rows of the functions of both, with the values before.
+/// Returns a row for each function that is in the shown statistics or in the kept ones, with the values of both.
 function comparedRows() {
   const key = row => `${row.name}\0${row.place}`;
   const nothing = { calls: 0, total: 0, own: 0, average: 0, p99: 0 };
@@ -86,7 +88,7 @@ function comparedRows() {
   return all;
 }
 
-/// Returns the statistics of another trace than that of the page.
+/// Returns the statistics of another trace than the trace of this page.
 function statisticsOf(other) {
   const mine = trace;
   trace = other;
@@ -97,7 +99,7 @@ function statisticsOf(other) {
   }
 }
 
-/// Reads the page of another trace, and keeps its statistics. Nothing of that page is run.
+/// Reads the page of another trace, and keeps its statistics for a comparison. No script of that page is run.
 async function compareWithPage(file) {
   if (file === undefined) return;
   byId("before").textContent = `reading ${file.name}`;

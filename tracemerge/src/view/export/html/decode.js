@@ -1,16 +1,15 @@
 // The worker of the page: unpacks the blocks of records, keeps the texts of messages, and finds texts.
 //
-// A block has the columns of `columns.rs`. The worker reads them once, in order, and makes calls, messages
-// and waits of them, lane by lane. The page gets these as typed arrays when the last block was read. The
-// columns from which the texts of messages are made stay here: the page asks for texts by the numbers of
-// messages.
+// A block has the columns of `columns.rs`. The worker reads the columns once, in order, and makes calls, messages and
+// waits of them, lane by lane. After the last block, the page gets the results as typed arrays. The columns from
+// which the texts of messages are made stay here: the page asks for texts by the numbers of messages.
 "use strict";
 
 /// The version of the blocks, which is also in `columns.rs`.
 const VERSION = 2;
-/// The least number of texts of a template whose numbers may be written as changes.
+/// The minimum number of texts of a template whose numbers may be written as changes from text to text.
 const MIN_CHANGES = 8;
-/// The kinds of times in which a thread waited for a notification, and for a lock.
+/// The reasons why a thread did not work that are waits for a notification and for a lock.
 const CONDITION = 3,
   LOCK = 4;
 /// The codes of records.
@@ -19,8 +18,9 @@ const LEAVE = 0,
   WAIT = 2,
   STALL = 3,
   FIRST = 4;
-/// Bits of a call: it has no leave record; it was open when its thread or the trace ended. The next ones are
-/// that it was left by a panic, and that its span has ended, or was cancelled, and that the call goes on in the next page.
+/// Bits of a call's flags: it has no leave record; it was open when its thread or the trace ended; it goes on in the
+/// next page. The bits between the second and the third say that the call was left by a panic, and that its span has
+/// ended or was cancelled.
 const CUT = 1,
   OPEN = 2,
   CONTINUES = 32;
@@ -42,8 +42,8 @@ class Growing {
   }
 }
 
-/// Returns a typed array with another length, and what is in it as far as there is room. Its memory is moved if
-/// the browser can do that.
+/// Returns a typed array with another length, which begins with the contents of `array`, as far as there is room. If
+/// the browser can, moves the memory of `array` into the new array.
 function cut(array, length) {
   if (array.buffer.transfer !== undefined)
     return new array.constructor(array.buffer.transfer(length * array.BYTES_PER_ELEMENT));
@@ -82,8 +82,8 @@ const dictionary = [],
 const lanes = [],
   processes = [],
   blocks = [];
-/// All messages. Their arrays, and those of the calls of a lane, have room for more than there are: a store into an
-/// array is fast if its place always has arrays of the same type.
+/// All messages. These arrays, like the arrays of the calls of a lane, have room for more elements than there are.
+/// They always have the same types at the same places, which makes storing an element fast.
 const messages = {
   count: 0,
   time: new Float64Array(1024),
@@ -139,7 +139,7 @@ function newLane([name, tid, process]) {
   };
 }
 
-/// The time for which the thread has waited for the tracer between two times, as far as the waits were read.
+/// Returns the time for which a thread has waited for the tracer between two times, as far as its waits were read.
 function waitedBetween(waits, from, until) {
   const count = waits.end.length;
   if (count === 0 || waits.end[count - 1] <= from) return 0;
@@ -164,14 +164,15 @@ function enter(lane, entry, time) {
   lane.start[call] = time;
   lane.end[call] = Infinity;
   lane.entry[call] = entry;
-  // Inside the innermost call, even if one around that has ended.
+  // The call is inside the innermost open call, even if a call around that one has ended.
   lane.depth[call] = lane.open.length === 0 ? 0 : lane.depth[lane.open[lane.open.length - 1]] + 1;
   lane.flags[call] = 0;
   lane.open.push(call);
 }
 
-/// Ends the open call at a place, counted from the innermost one. If those inside it go on, notes which of them is the
-/// innermost, the first call that is entered later, and how many calls ended like that before.
+/// Ends the open call at a place, which is counted from the innermost open call. If calls inside it go on, notes the
+/// innermost of these, the number of the first call that is entered later, and how many calls have ended in this way
+/// before.
 function leave(lane, time, flags, place) {
   const [call] = place === 0 ? [lane.open.pop()] : lane.open.splice(-1 - place, 1);
   if (call === undefined) return;
@@ -290,7 +291,7 @@ function readSpans(bytes, fields) {
   }
 }
 
-/// Returns a change of the ticks, whose lowest byte has a column of its own.
+/// Returns a change of the ticks from its lowest byte, which has a column of its own, and from its other bits.
 function changeOfTicks(low, reader) {
   const number = reader.next() * 256 + low;
   return number % 2 === 0 ? number / 2 : -(number + 1) / 2;
@@ -368,7 +369,7 @@ function readBlock([
   if (facts.lasts !== undefined) finish(facts);
 }
 
-/// Gives everything but the texts to the page.
+/// Gives the whole trace except its texts to the page.
 function finish({ lasts, notes, part }) {
   isWhole = true;
   const transfer = [];
@@ -431,12 +432,12 @@ function finish({ lasts, notes, part }) {
   messages.time = null;
 }
 
-/// Blocks that are unpacked, while one in front of them is not.
+/// Blocks that were unpacked before an earlier block was.
 const waiting = new Map();
 let nextBlock = 0,
   unpacking = Promise.resolve();
 
-/// Reads a block when those in front of it were read.
+/// Reads a block, or keeps it until all blocks before it were read.
 function takeBlock({ number, columns, error }) {
   waiting.set(number, { columns, error });
   try {
@@ -452,7 +453,7 @@ function takeBlock({ number, columns, error }) {
   }
 }
 
-/// Unpacks a block, for this worker or for the one behind a port.
+/// Unpacks a block for this worker, or for the worker at the other end of a port.
 async function unpackBlock({ number, columns }, port) {
   try {
     const unpacked = await Promise.all(columns.map(inflate));

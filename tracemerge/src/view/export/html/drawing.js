@@ -39,7 +39,7 @@ function drawRow(lane, row, pixels, base, width, background) {
       call++;
       continue;
     }
-    // All calls that begin in this column of pixels, except one that is wide, are drawn together.
+    // All calls that begin in this column of pixels are drawn together, except the last one if it is wide.
     const until = view.from + (left + 1) * perPixel;
     let next = call + 1,
       step = 1;
@@ -75,7 +75,7 @@ function draw() {
   const height = laneArea.clientHeight,
     width = laneWidth(),
     scroll = laneArea.scrollTop;
-  // The canvas stands above the names, which have their places in the whole height.
+  // The canvas takes no room in the document, so that the places of the names count from the top of the lanes.
   canvas.style.height = `${height}px`;
   canvas.style.marginBottom = `${-height}px`;
   canvas.style.width = `${laneArea.clientWidth}px`;
@@ -171,7 +171,7 @@ function drawCalls(context, visible, width, ratio, scroll, height) {
     };
     if ((lane.flags[number] & OPEN_CALL) !== 0 && lane.end[number] <= view.to)
       edge(right / ratio - 2, colours.loss);
-    // The call is in other pages, too.
+    // The call is also in an earlier or a later page.
     if (lane.start[number] < trace.first && view.from <= trace.first)
       edge(pixelAt(trace.first), colours.accent);
     if ((lane.flags[number] & CONTINUED_CALL) !== 0 && lane.end[number] <= view.to)
@@ -184,8 +184,8 @@ const OPEN_CALL = 2;
 /// A call that goes on in the next page.
 const CONTINUED_CALL = 32;
 
-/// Returns the part of a function's name, or of a text, that fits into a width: the last names of a path
-/// first.
+/// Returns the part of a function's name, or of a text, that fits into a width: of a path, rather its last name than
+/// its beginning.
 function shortened(name, width) {
   const fits = Math.floor(width / CHARACTER);
   if (name.length <= fits) return name;
@@ -210,8 +210,7 @@ function drawStates(context, { lane, top }, width) {
   }
 }
 
-/// Draws the waits for locks and notifications as a strip above the calls, and returns those of locks that
-/// are wide.
+/// Draws the waits for locks and notifications as a strip above the calls. Returns the waits for locks that are wide.
 function drawLocks(context, { lane, calls }, width) {
   const top = calls - STRIP - 1,
     wide = [],

@@ -2,7 +2,7 @@
 // of threads.
 "use strict";
 
-/// The flame graph: the tree of call paths, the path that fills the width, and where each drawn path is.
+/// The flame graph: the tree of call paths, the path that fills the width, and the place of each path that is drawn.
 const flames = { root: null, shown: null, drawn: [], withoutWaiting: false, period: null };
 const FLAME = 17;
 
@@ -75,7 +75,7 @@ function callPaths(lanes, from, to) {
     if (path === undefined) around.inside.set(entry, (path = make(entry, around)));
     return path;
   });
-  // A path comes behind those around it.
+  // A path comes after the paths around it.
   const all = [root];
   for (const path of all) all.push(...path.inside.values());
   for (const path of all.reverse()) {
@@ -96,7 +96,7 @@ function findPaths() {
   flames.period = key;
 }
 
-/// Leaves the times out in which threads waited, or counts them again.
+/// Leaves out the times in which threads waited, or counts them again.
 function leaveOutWaiting(isLeftOut) {
   flames.withoutWaiting = isLeftOut;
   flames.period = null;
@@ -249,7 +249,7 @@ function showSpans() {
   waterfall.list.setCount(shown.length);
 }
 
-/// Returns how long threads were in a span, however many at a time.
+/// Returns the time in which threads were in a span. Times of several threads at once count once.
 function busyTime(span) {
   let sum = 0;
   for (let at = waterfall.busyFrom[span]; at < waterfall.busyFrom[span + 1]; at++) {

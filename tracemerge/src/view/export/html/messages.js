@@ -1,4 +1,4 @@
-// The table of messages. Rows are made only where one looks: the table scrolls by the number of a row.
+// The table of messages. Only the rows that are visible are made: the table scrolls by the number of a row.
 "use strict";
 
 const ROW_HEIGHT = 18;
@@ -237,7 +237,7 @@ function escapedLines(text) {
   return text.split("\n").map(escaped).join(" \u21b5 ");
 }
 
-/// Has the worker find the messages that the filter accepts, and shows them.
+/// Asks the worker for the messages that the filter accepts, and shows them.
 async function filterMessages() {
   const round = ++table.round,
     isAll = table.pattern === "" && table.lane === "" && table.level === "" && table.place === "";
@@ -276,7 +276,7 @@ async function filterMessages() {
   if (shownPage.id === "swimlanes") showSwimlanes();
 }
 
-/// Shows a message in the time line, and in the table if that is wanted.
+/// Shows a message: in the table if `inTable` is set, otherwise in the time line.
 function chooseMessage(number, inTable) {
   view.chosen = { message: number };
   const lane = trace.lanes[trace.messages.lane[number]],

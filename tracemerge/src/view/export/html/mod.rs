@@ -1,10 +1,10 @@
 //! A page for a browser: one file that shows the trace, without a server and without any request.
 //!
-//! The page has the records in blocks, and each block has its data in columns, deflated and in base64
-//! ([`columns`]). Texts are templates with arguments ([`texts`]). An overview is before the blocks ([`overview`]), so
-//! that the browser shows it at once. The page's scripts unpack the blocks in workers (`inflate.js`, `decode.js`,
-//! `texts.js`), and draw them. No text of a trace becomes markup or script: all of them are inside the
-//! blocks, and the scripts write them as text only.
+//! The page has the records in blocks, and each block has its data in columns, deflated and in base64 ([`columns`]).
+//! Texts are templates with arguments ([`texts`]). An overview is before the blocks ([`overview`]), so that the
+//! browser shows it at once. The page's scripts unpack the blocks in workers (`inflate.js`, `decode.js`, `texts.js`),
+//! and draw them. No text of a trace becomes markup or script: all texts are inside the blocks, and the scripts show
+//! them as text only.
 
 #[cfg(feature = "html")]
 mod columns;

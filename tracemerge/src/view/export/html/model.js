@@ -2,20 +2,20 @@
 // it.
 "use strict";
 
-/// The trace when all blocks were read.
+/// The trace; null until all blocks were read.
 let trace = null;
 
 const workerSource = URL.createObjectURL(
   new Blob([byId("decoder").textContent], { type: "text/javascript" }),
 );
 const worker = new Worker(workerSource);
-/// Unpacks all blocks but the first for the worker, which reads one meanwhile.
+/// A second worker, which unpacks all blocks but the first, while the worker that reads blocks reads one.
 let unpacker = null;
 const questions = new Map();
 let nextQuestion = 0,
   blocksInPage = 0;
 
-/// Takes a block of the page. Called by the scripts that hold the data.
+/// Passes a block of the page to a worker. Called by the scripts that contain the blocks.
 function block(records, ...columns) {
   if (blocksInPage === 1) {
     const { port1, port2 } = new MessageChannel();
@@ -27,7 +27,7 @@ function block(records, ...columns) {
   document.currentScript.remove();
 }
 
-/// Asks the worker. Returns its answer.
+/// Asks the worker a question. Returns its answer.
 function ask(question) {
   return new Promise((resolve, reject) => {
     questions.set(++nextQuestion, { resolve, reject });
@@ -52,10 +52,10 @@ worker.onmessage = ({ data }) => {
   }
 };
 
-/// The functions of calls that are nested more deeply are not drawn. They are counted.
+/// The number of depths of calls that are drawn. Deeper calls are only counted.
 const DRAWN_DEPTH = 128;
 
-/// Adds to the trace what the page derives from it.
+/// Adds to the trace the facts that the page derives from it.
 function prepared(trace) {
   let first = Infinity,
     last = -Infinity;
@@ -70,7 +70,7 @@ function prepared(trace) {
   if (time.length > 0) [time[0], time[time.length - 1]].forEach(see);
   trace.lanes.forEach((lane, number) => {
     lane.number = number;
-    // A process that has lost its end has calls without one.
+    // If the end of a process was lost, some of its calls have no end.
     const end = trace.lasts[lane.process];
     for (let call = lane.end.length - 1; call >= 0; call--)
       if (lane.end[call] === Infinity) lane.end[call] = end;
@@ -91,8 +91,8 @@ function prepared(trace) {
   }
   trace.first = first === Infinity ? 0 : first;
   trace.last = Math.max(trace.first + 1, last === -Infinity ? 1 : last);
-  // One of several pages: what began in earlier ones is in it from its beginning on. The records of the time at which
-  // the next one begins are there.
+  // If the page is one of several, calls and spans that began in earlier pages are shown from the page's beginning
+  // on. Records at the time at which the next page begins are in the next page.
   const [number, begin, end, isContinued, carried] = trace.part ?? [null, null, null, false, 0];
   if (begin !== null) trace.first = begin;
   if (isContinued) trace.last = end;
@@ -123,7 +123,7 @@ function rowsOf(lane) {
   return rows;
 }
 
-/// Returns what the page says about a thing that began in an earlier page, or goes on in the next one.
+/// Returns the remarks on a call or a span that began in an earlier page, or goes on in the next one.
 function beyondThePage(from, to) {
   return [
     ...(from < trace.first ? ["began in an earlier page"] : []),
@@ -143,7 +143,8 @@ function firstEndingAfter(lane, row, time) {
   return low;
 }
 
-/// Returns the call of a lane at a depth and a time, or the one nearest to it within some nanoseconds.
+/// Returns the call of a lane at a depth and a time, or the call nearest to this time within a tolerance in
+/// nanoseconds.
 function callAt(lane, depth, time, tolerance) {
   const row = lane.rows[depth];
   if (row === undefined) return undefined;
@@ -151,8 +152,8 @@ function callAt(lane, depth, time, tolerance) {
   return call !== undefined && lane.start[call] <= time + tolerance ? call : undefined;
 }
 
-/// Returns ticks and wall time at an offset: exact if it is that of a record, and else to the rate of its
-/// block.
+/// Returns the ticks and the wall time at an offset. They are calculated from the first record of the offset's block,
+/// for the ticks by the block's rate.
 function clockAt(time) {
   const clock = trace.clocks.findLast(clock => clock.time <= time) ?? trace.clocks[0];
   const passed = time - clock.time;
@@ -166,7 +167,7 @@ function functionName(entry) {
   return trace.dictionary[entry].text || "?";
 }
 
-/// The level of a message: that of its site, or the kind of its line.
+/// Returns the level of a message: the level of its site, or the kind of its line.
 function levelOf({ kind, about }) {
   return { "#": "tracer", "^": "stack", "!": "lock" }[kind] ?? (about[0] || "message");
 }

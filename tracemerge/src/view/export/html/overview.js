@@ -77,7 +77,7 @@ function drawMinimap() {
   }
 }
 
-/// Shows how busy the threads are while the records are read. Called by the script behind those of the page.
+/// Shows how busy the threads are while the records are still read. Called by the script that contains the overview.
 async function overview(packed) {
   document.currentScript.remove();
   const { lanes, first, last } = JSON.parse(new TextDecoder().decode(await inflate(packed)));

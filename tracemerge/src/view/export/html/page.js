@@ -1,7 +1,7 @@
 // The page as a whole: its panels, keys and pointer, its theme, and the link to what it shows.
 "use strict";
 
-/// The pages of the panel: their names, and what is done when one is shown.
+/// The pages of the panel: their names, and the functions that make and show them.
 const PAGES = [
   { id: "statistics", name: "Statistics", make: statisticsPage, show: () => {} },
   { id: "messages", name: "Messages", make: messagesPage, show: () => table.list.show() },
@@ -97,11 +97,12 @@ function showTrace() {
   show(trace.first, trace.last);
   fillChoices();
   readLink();
-  // Threads of other pages have no place in this one, unless the link says so.
+  // If a trace has several pages, threads without anything in this page are hidden, unless the link names hidden
+  // threads.
   if (trace.page.number !== null && view.hidden.size === 0 && !location.hash.includes("hidden="))
     view.hidden = new Set(lanes.filter(isEmpty).map(lane => lane.number));
   layOut();
-  // The picture comes first: the statistics need longer.
+  // The picture is shown first, because the statistics take longer.
   requestAnimationFrame(() => {
     document.documentElement.dataset.drawn = "yes";
     setTimeout(() => {
@@ -111,7 +112,7 @@ function showTrace() {
   });
 }
 
-/// Shows links to the pages before and after this one, which are beside it.
+/// Shows links to the previous and the next page of the trace, whose files are in the same directory.
 function showNeighbours() {
   const { number, isContinued } = trace.page;
   const link = (id, number, text) => element("a", { id, href: `page-${number}.html` }, text);
@@ -121,7 +122,7 @@ function showNeighbours() {
   );
 }
 
-/// Returns whether a lane has nothing that the page could show.
+/// Returns whether a lane has nothing that this page could show.
 function isEmpty({ start, messages, states, locks, waits }) {
   return [start, messages, states.begin, locks, waits.begin].every(list => list.length === 0);
 }
@@ -132,7 +133,7 @@ function messageCount() {
   return trace.messages.entry.reduce((count, entry) => count + (areMessages[entry] ? 1 : 0), 0);
 }
 
-/// Is called when lanes were hidden, pinned, folded or moved.
+/// Updates the page after lanes were hidden, pinned, folded or moved.
 function lanesChanged() {
   const hidden = view.hidden.size;
   byId("axislabel").replaceChildren(
@@ -158,7 +159,7 @@ function lanesChanged() {
 
 let following = 0;
 
-/// Is called when another period is shown.
+/// Updates the page after the shown period has changed.
 function viewChanged() {
   writeLink();
   if (shownPage.id !== "spans") return;
@@ -166,7 +167,7 @@ function viewChanged() {
   following = requestAnimationFrame(showSpans);
 }
 
-/// Is called when another period was selected.
+/// Updates the page after the selected period has changed.
 function selectionChanged() {
   const { selection } = view;
   byId("chosen").textContent =
@@ -187,7 +188,7 @@ function fit() {
 
 let writing = 0;
 
-/// Writes what is shown into the address, so that it is a link to it.
+/// Writes the state of the page into its address, which thereby is a link to what is shown.
 function writeLink() {
   if (trace === null || document.documentElement.dataset.ready !== "yes") return;
   clearTimeout(writing);
@@ -208,7 +209,7 @@ function writeLink() {
   }, 150);
 }
 
-/// Shows what the address says.
+/// Shows what the page's address describes.
 function readLink() {
   const parts = new URLSearchParams(location.hash.slice(1));
   const numbers = name =>
@@ -287,7 +288,7 @@ function handleKeys() {
   document.addEventListener("keydown", event => {
     if (trace === null || event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
     if (event.target.matches("input, select, textarea")) {
-      // A browser would empty the field.
+      // By default, a browser would empty the field.
       if (event.key === "Escape") {
         event.preventDefault();
         event.target.blur();

@@ -418,7 +418,7 @@ impl HtmlFormat {
         self.write_block(facts, inventory);
     }
 
-    /// Writes the block, with `facts` beside those of new threads and processes.
+    /// Writes the block, with `facts` and with the facts about new threads and processes.
     pub(super) fn write_block(&mut self, mut facts: Facts, inventory: &Inventory) {
         let written = self.content.written;
         let (mut lanes, mut processes) = (Vec::new(), Vec::new());
@@ -532,7 +532,7 @@ impl HtmlFormat {
 /// The facts that a block has beside its columns: for each its name, and a list in JSON.
 pub(super) type Facts = Vec<(&'static str, Vec<u8>)>;
 
-/// Begins a list of texts in JSON, after a comma if it is not the first one.
+/// Appends the beginning of a list with these texts in JSON, after a comma if `out` has an earlier list.
 fn begin_list(texts: &[&str], out: &mut Vec<u8>) {
     out.extend_from_slice(if out.is_empty() { b"[" } else { b",[" });
     for (number, text) in texts.iter().enumerate() {

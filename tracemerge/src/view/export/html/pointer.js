@@ -1,4 +1,4 @@
-// What the pointer does over the lanes, the axis and the overview, and what is said about the thing under it.
+// Handles the pointer over the lanes, the axis and the overview, and describes the thing under it.
 "use strict";
 
 /// Chooses a call or a message, and shows it.
@@ -24,13 +24,13 @@ const ENDS = [
   [16, "its span was cancelled"],
 ];
 
-/// The largest error of the times of a lane, if they are of another machine than the first.
+/// Returns the maximum error of the times of a lane, as text; empty if the lane is of the first machine.
 function errorOf(lane) {
   const { error } = trace.processes[lane.process];
   return error === "" ? "" : ` (${error})`;
 }
 
-/// Describes a thing of the lanes: a name, and facts.
+/// Returns a description of a thing of the lanes: a name, and facts.
 function wordsOf({ lane, call, message, state, wait }) {
   if (call !== undefined) {
     const { about } = trace.dictionary[lane.entry[call]],
@@ -242,7 +242,7 @@ function setPanelHeight(height) {
   redraw();
 }
 
-/// Has a drag that begins on an element handled by what `begin` returns.
+/// Handles drags that begin on an element, by the functions that `begin` returns.
 function dragged(element, begin) {
   element.addEventListener("pointerdown", event => {
     if (event.button !== 0 || trace === null) return;

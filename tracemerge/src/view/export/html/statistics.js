@@ -17,8 +17,8 @@ function leastOf(number) {
   return (number - power * 128) * 2 ** power;
 }
 
-/// Returns the durations that these percentages of a list do not exceed, each as the least one of its class or, if
-/// that is greater, `least`, which is the least one of all.
+/// Returns the durations that these percentages of a list do not exceed. Each is the least duration of its class or,
+/// if that is greater, `least`, which is the least duration of the list.
 function percentiles(times, least, percentages) {
   const counts = new Uint32Array(CLASSES);
   for (const time of times) counts[classOf(time)]++;
@@ -31,8 +31,8 @@ function percentiles(times, least, percentages) {
   });
 }
 
-/// Returns how long the intervals of a sorted list cover the time before `time`. `total` has the sums before
-/// each.
+/// Returns for how long the intervals of a sorted list cover the time before `time`. For each interval, `total` has
+/// the sum of the earlier ones.
 function coveredBefore({ begin, end, total }, time) {
   const count = countBelow(begin, time);
   return count === 0 ? 0 : total[count - 1] + Math.min(time, end[count - 1]) - begin[count - 1];
@@ -71,7 +71,8 @@ function offTimes(lane) {
   return lane.off;
 }
 
-/// Returns the last sign of life of a process up to a time: calls that are open then are counted until there.
+/// Returns the last sign of life of a process up to a time. Calls that are open at this time are counted until this
+/// last sign of life.
 function lastSignOfLife(process, until) {
   if (until >= trace.counted[1]) return trace.lasts[process];
   let last = -Infinity;
@@ -96,11 +97,11 @@ function lastSignOfLife(process, until) {
   return last;
 }
 
-/// Calls `take` for each call of the lanes that was entered in a period, when it ends: with the lane, the
-/// call, its time and its time without the calls inside it, the parts of the latter that the thread was
-/// waiting, whether it was made inside another call of its function, and the value of `open`. `open` is called
-/// when a call begins: with the lane, the call, and its own value for the call around it.
-/// Calls that end later are counted until the last sign of life in the period.
+/// Calls `take` for each call of the lanes that was entered in a period, when the call ends. Its arguments are the
+/// lane, the call, the call's time, its time without the calls inside it, the part of the latter in which the thread
+/// was waiting, whether the call is inside another call of its function, and the value of `open`. `open` is called
+/// when a call begins: its arguments are the lane, the call, and the value that it has returned for the call around
+/// it. Calls that end later are counted until the last sign of life in the period.
 function eachCall(lanes, from, until, take, open = () => {}) {
   const lasts = trace.lasts.map((_, process) => lastSignOfLife(process, until));
   const openCalls = new Uint32Array(trace.dictionary.length);
@@ -110,7 +111,7 @@ function eachCall(lanes, from, until, take, open = () => {}) {
     const off = offTimes(lane)?.[WAITING] ?? null,
       last = lasts[lane.process],
       stack = [];
-    // The open calls that end before calls inside them.
+    // The open calls that end before calls inside them do.
     const early = new Set();
     const worked = (from, to) => (to <= from ? 0 : to - from - covered(lane.waits, from, to));
     const endAt = place => {
@@ -121,7 +122,7 @@ function eachCall(lanes, from, until, take, open = () => {}) {
         isCut = lane.end[call] > until;
       const end = isCut ? Math.max(start, last) : lane.end[call];
       if (!isInnermost) {
-        // The time until now of the call inside, which goes on, is that of a call inside this one.
+        // The call inside goes on. Its time until now counts as that of a call inside the ending one.
         const inner = stack[place];
         of.inside += worked(inner.counted, end);
         if (off !== null) of.offInside += covered(off, inner.counted, end);
@@ -141,7 +142,7 @@ function eachCall(lanes, from, until, take, open = () => {}) {
       openCalls[entry]--;
       take(lane, call, total, own, waiting, openCalls[entry] > 0, of.value);
     };
-    // Returns the one of the open calls that ends first, if it had ended when a call began at a depth.
+    // Returns the open call that ends first, if it has ended before a call begins at a depth.
     const nextEnded = (depth, call) => {
       const innermost = stack[stack.length - 1];
       let next,
@@ -176,9 +177,9 @@ function eachCall(lanes, from, until, take, open = () => {}) {
   }
 }
 
-/// Returns a row for each function that the lanes have entered in a period, the greatest total first.
+/// Returns a row for each function that the lanes have entered in a period, the row with the greatest total first.
 function statistics(lanes, from, until) {
-  // The times of a function's calls have their places behind those of the function before it.
+  // In `times`, the times of a function's calls come after those of the previous function.
   const begins = new Uint32Array(trace.dictionary.length + 1);
   for (const { start, entry } of lanes) {
     const behind = countBelow(start, until + 0.5);

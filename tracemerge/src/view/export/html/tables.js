@@ -67,7 +67,7 @@ function showStatistics() {
   const rows = all.filter(row => row.name.toLowerCase().includes(wanted));
   const order =
     counts.sort === "name" ? (a, b) => (a.name < b.name ? 1 : -1) : (a, b) => b[counts.sort] - a[counts.sort];
-  // The order of equal rows stays.
+  // Sorting keeps the order of equal rows.
   if (counts.sort !== "total" || counts.isAscending || isCompared) rows.sort(order);
   if (counts.isAscending) rows.reverse();
   const heading = ([name, heading, about]) =>

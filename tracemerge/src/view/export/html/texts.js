@@ -1,7 +1,7 @@
-// The texts of messages: the part of the worker that makes them of templates and arguments, and finds them.
+// The texts of messages: the part of the worker that makes texts from templates and arguments, and searches them.
 "use strict";
 
-/// The number of blocks whose texts can be made at once.
+/// The maximum number of blocks whose unpacked texts are kept.
 const KEPT = 8;
 const unpacked = new Map();
 
@@ -46,7 +46,7 @@ function unpack(number) {
   return result;
 }
 
-/// Returns the numbers of all texts of a block, and where those of each text begin.
+/// Returns the numbers in all texts of a block, and for each text the index of its first number.
 function readNumbers(column, entries, places) {
   const byEntry = new Map(),
     from = new Uint32Array(entries.length);
@@ -152,7 +152,7 @@ function filtered({ pattern, isExpression, ignoresCase, lanes, levels, place }) 
   return found.end();
 }
 
-/// The level of a message: that of its site, or the kind of its line.
+/// Returns the level of a message: the level of its site, or the kind of its line.
 function levelOf({ kind, about }) {
   return { "#": "tracer", "^": "stack", "!": "lock" }[kind] ?? (about[0] || "message");
 }

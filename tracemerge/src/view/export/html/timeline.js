@@ -1,4 +1,4 @@
-// The time line: a lane for each thread. What is shown of which lanes, and where each lane has its place.
+// The time line, which has a lane for each thread: which lanes are shown, and the place of each lane.
 "use strict";
 
 const ROW = 15,
@@ -8,10 +8,11 @@ const ROW = 15,
   GUTTER = 190,
   CHARACTER = 6.2,
   FONT = "10.5px ";
-/// The rows of a lane that is folded.
+/// The number of rows of a lane that is folded.
 const FOLDED_ROWS = 1;
 
-/// What is shown: a period, in nanoseconds since the first record, and a selected period.
+/// What is shown: a period, in nanoseconds since the first line; the selected period and the chosen thing; and the
+/// states of the lanes.
 const view = {
   from: 0,
   to: 1,
@@ -34,7 +35,7 @@ const canvas = byId("canvas"),
   scale = byId("scale"),
   laneArea = byId("lanes");
 
-/// Has the picture drawn again, once before the next frame.
+/// Draws the picture again before the next frame, however often it is called until then.
 function redraw() {
   if (drawing === 0)
     drawing = requestAnimationFrame(() => {
@@ -86,14 +87,14 @@ function colourOf(entry) {
   return (dense[entry] = [part(0), part(8), part(4)]);
 }
 
-/// Returns the lanes that are shown, in their order: the pinned ones first.
+/// Returns the lanes that are shown, in their order, the pinned lanes first.
 function shownLanes() {
   const shown = view.order.filter(number => !view.hidden.has(number)).map(number => trace.lanes[number]);
   const pinned = shown.filter(lane => view.pinned.has(lane.number));
   return [...pinned, ...shown.filter(lane => !view.pinned.has(lane.number))];
 }
 
-/// Finds the place of each lane, and makes the names beside them.
+/// Finds the place of each lane, and makes the names beside the lanes.
 function layOut() {
   placed = [];
   tall = 0;
@@ -188,7 +189,8 @@ function nameOf(lane, isPinned, isFolded) {
   );
 }
 
-/// Fits a canvas to its place. Returns its context, and its width and height in pixels of the document.
+/// Fits the resolution of a canvas to its size in the document. Returns its context, and its width and height in
+/// pixels of the document.
 function fitted(canvas, width = canvas.clientWidth, height = canvas.clientHeight) {
   const ratio = window.devicePixelRatio || 1,
     context = canvas.getContext("2d");
@@ -198,7 +200,7 @@ function fitted(canvas, width = canvas.clientWidth, height = canvas.clientHeight
   return { context, width, height, ratio };
 }
 
-/// The width of the lanes, without the names, when they were drawn: the browser needs long to tell it.
+/// The width of the lanes without the names, when they were last drawn, because the browser takes long to tell it.
 let drawnWidth = 1;
 
 function measureLanes() {
@@ -214,8 +216,8 @@ function pixelAt(time) {
   return ((time - view.from) * laneWidth()) / (view.to - view.from);
 }
 
-/// Returns the index of the first message of a lane that is not before a time. No message before the index `from` is
-/// looked at: one near to it is found soon.
+/// Returns the index of the first message of a lane that is not before a time. Only looks at messages from the index
+/// `from` on, and finds a message near to this index quickly.
 function firstMessage(lane, time, from = 0) {
   const times = trace.messages.time,
     { messages } = lane;
@@ -234,7 +236,7 @@ function firstMessage(lane, time, from = 0) {
   return low;
 }
 
-/// Texts of messages that the worker has made, and the numbers of those that are wanted.
+/// Texts of messages that the worker has made, and the numbers of the messages whose texts are wanted.
 const texts = new Map(),
   wanted = new Set();
 let asking = false;
@@ -253,7 +255,7 @@ function wantText(number) {
   });
 }
 
-/// Shows a period, but none outside of the trace.
+/// Shows a period, moved or shortened so that it is inside the trace.
 function show(from, to) {
   const whole = trace.last - trace.first,
     margin = whole * 0.005;
@@ -266,7 +268,7 @@ function show(from, to) {
   redraw();
 }
 
-/// Makes the shown period longer or shorter, so that a time keeps its place.
+/// Makes the shown period longer or shorter, so that `time` stays at its place.
 function zoom(factor, time = (view.from + view.to) / 2) {
   show(time - (time - view.from) * factor, time + (view.to - time) * factor);
 }
@@ -277,7 +279,7 @@ function pan(share) {
   show(view.from + by, view.to + by);
 }
 
-/// Shows a time, and zooms in as far as a period around it needs.
+/// Scrolls to a lane and shows a period of it. Zooms in if the period would be too short to be seen.
 function reveal(lane, from, to) {
   const length = to - from,
     shown = view.to - view.from;
@@ -294,10 +296,11 @@ function reveal(lane, from, to) {
   redraw();
 }
 
-/// The pointer over the lanes.
+/// The position of the pointer over the lanes.
 const pointer = { time: null, x: 0, y: 0, drag: null };
 
-/// Returns what is at a place of the lanes: a lane, and a call or a message of it.
+/// Returns the things at a place of the lanes: a lane, and a call, a message, a wait for a lock or a state of this
+/// lane.
 function thingAt(x, y) {
   const of = placed.find(of => y >= of.top && y < of.top + of.height);
   if (of === undefined || x < 0) return {};

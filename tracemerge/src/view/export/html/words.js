@@ -47,17 +47,17 @@ function counted(number, noun) {
 
 const utf8 = new TextEncoder();
 
-/// Returns a text as lines of a trace have it: control characters as `\xNN`.
+/// Returns a text with control characters as in lines of a trace: `\xNN`.
 function escaped(text) {
   const hex = character =>
     [...utf8.encode(character)].map(byte => `\\x${byte.toString(16).padStart(2, "0")}`).join("");
   return text.replace(/\\(?=x[0-9a-f]{2})/g, "\\x5c").replace(/[\0-\x08\x0a-\x1f\x7f-\x9f]/g, hex);
 }
 
-/// Returns a message as the lines that the merged file has of it.
+/// Returns a message as the lines that it has in the merged file.
 function mergedLines(tid, ticks, kind, text) {
   const prefix = `${ticks.toString(16).padStart(16, "0")}-${tid.padStart(8, "0")}`;
-  // The text of a message that is not UTF-8 is already escaped, and so are stacks and lines of the tracer.
+  // The texts of messages that are not UTF-8, of call stacks and of lines of the tracer are already escaped.
   const lines = kind === "~" || kind === "#" || kind === "^" ? [text] : text.split("\n").map(escaped);
   return lines
     .map((line, number) => `${prefix} ${number > 0 ? "|" : kind === "~" ? ":" : kind} ${line}`)
@@ -80,7 +80,7 @@ function byId(id) {
   return document.getElementById(id);
 }
 
-/// Returns the number of elements of a sorted array before the first that is at least `value`.
+/// Returns the number of elements of a sorted array that come before the first element that is at least `value`.
 function countBelow(array, value, low = 0, high = array.length) {
   while (low < high) {
     const middle = (low + high) >>> 1;

@@ -83,9 +83,9 @@ impl Chains {
         Some(chain)
     }
 
-    /// Returns the chain that begins with each of these threads, and whether all chains were stored: not if there are
-    /// too many. `link` returns the wait of a thread. Visits each thread once. If threads wait for each other in a
-    /// ring, each of them has the chain that begins with the smallest thread id of the ring.
+    /// Returns the chain that begins with each of these threads, and whether all chains were stored, which is false
+    /// if there are too many. `link` returns the wait of a thread. Visits each thread once. If threads wait for each
+    /// other in a ring, each of them has the chain that begins with the smallest thread id of the ring.
     pub(super) fn of_all<'t>(
         &mut self,
         threads: impl Iterator<Item = &'t u64>,

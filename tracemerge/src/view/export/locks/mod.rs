@@ -95,7 +95,8 @@ pub(crate) struct NamedWait<'a> {
     pub kind: &'static str,
     /// The id of the lock or condition, or the address of the word.
     pub object: u64,
-    /// The place in the source where the object was made, or else that of the first wait for it.
+    /// The place in the source where the object was made; if it is not known, the place of the first wait for the
+    /// object.
     pub made: Option<&'a str>,
     /// The place in the source where the thread waited.
     pub at: Option<&'a str>,

@@ -87,7 +87,7 @@ pub(super) struct LockWaitKey {
 /// A lock for which threads waited.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// The place in the source where the lock was made, or else that of the first wait for it.
+    /// The place in the source where the lock was made; if it is not known, the place of the first wait for the lock.
     pub made: PlaceId,
     /// The sum of all waits for the lock.
     pub sum: Sum,

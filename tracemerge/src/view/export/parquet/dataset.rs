@@ -113,7 +113,7 @@ impl TableName {
         TableName::ALL.into_iter().find(|table| table.name() == name)
     }
 
-    /// Returns the name, which is that of the table's folder.
+    /// Returns the name of the table, which is also the name of its folder.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         TABLES[self as usize]
@@ -285,7 +285,7 @@ impl DatasetFormat {
         Ok(self.last_file)
     }
 
-    /// Writes the rows of a file that are not written yet. Ends the file if it is large enough.
+    /// Writes the rows of a file that are not written yet. Ends the file if it is large enough, or if `ends` is set.
     #[cold]
     fn pass_on(&mut self, number: usize, ends: bool, out: &mut Vec<u8>) -> Result<()> {
         let encoder = encoder(&mut self.encoder)?;

@@ -25,7 +25,7 @@ pub(super) struct Subjects {
     known: HashMap<[ValueId; OF_SUBJECT], u32>,
     /// The subject of each site's messages, without values and with values.
     messages: [Vec<Option<u32>>; 2],
-    /// The subject of the messages without a site, and of those that are records of locks.
+    /// The subject of the messages without a site, and the subject of the messages that are records of locks.
     without_site: [Option<u32>; 2],
     /// The subject of each function's enter records and of its leave records.
     calls: [Vec<Option<u32>>; 2],

@@ -18,7 +18,7 @@ const MAX_IDLE: usize = 32;
 /// A span that a thread left, and the time when it was left, in nanoseconds of steady time.
 pub(super) type Left = (SpanKey, u64);
 
-/// A time in which a span was idle, and the first link of the chain behind it.
+/// A time in which a span was idle, as a link of a chain.
 #[derive(Clone, Debug)]
 pub(super) struct Idle {
     /// The name and the number of the idle span.

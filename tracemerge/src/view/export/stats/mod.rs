@@ -294,7 +294,7 @@ impl StatsFormat {
         function.map_or_else(|| Group::Sort(self.sorts.of(record)), Group::Calls)
     }
 
-    /// Returns the function that a record enters or leaves, if it names one or ends an open call.
+    /// Returns the function that a record enters or leaves, if the record names a function or ends an open call.
     fn function(&mut self, ids: ThreadIds, record: &RecordText<'_>) -> Option<FunctionId> {
         let CallInfo { called, span, .. } = *self.call_info.call_info(&self.names, ids.named, record)?;
         if record.kind == Kind::Enter {

@@ -44,7 +44,7 @@ pub(super) struct LinesByThread {
 }
 
 impl LinesByThread {
-    /// Returns the lines of a thread. `make` makes those of a new thread.
+    /// Returns the lines of a thread. `make` makes the lines of a new thread.
     pub(super) fn thread(&mut self, thread: usize, make: impl Fn() -> ThreadLines) -> &mut ThreadLines {
         if thread >= self.threads.len() {
             self.threads.resize_with(thread + 1, make);

@@ -99,7 +99,7 @@ impl HeldLines {
         self.places.get_mut(usize::try_from(at).ok()?)
     }
 
-    /// Removes and returns the first line; returns `None` if it is not known yet.
+    /// Removes and returns the first line; `None` if the first line is not known yet, or if there are no lines.
     pub(super) fn pop(&mut self) -> Option<TreeLine> {
         loop {
             if let Place::Open { .. } = self.places.front()? {

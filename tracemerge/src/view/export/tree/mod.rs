@@ -207,7 +207,7 @@ pub(crate) struct TreeFormat {
     stacks: StackLines,
     /// The thread and the ticks of the latest record.
     latest: Option<(usize, Ticks)>,
-    /// The number of calls whose first line is shown later than they were entered.
+    /// The number of calls whose first line is shown below lines that are later than the call's beginning.
     late: u64,
 }
 

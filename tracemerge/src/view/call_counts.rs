@@ -68,7 +68,7 @@ pub(crate) struct CallCounts {
     /// The spans, if they are counted.
     spans: Option<KnownSpans>,
     entered_spans: SpanThreads,
-    /// Whether the records must come in the order of the merge: because spans are counted and there was one, or
+    /// Whether the records must come in the order of the merge: because spans are counted and a span was recorded, or
     /// because a thread has left a span that it had not entered.
     needs_merge: bool,
     /// The counts of records that are not calls.
@@ -355,8 +355,8 @@ impl CallCounts {
         self.recursion = self.recursion.into_iter().chain(seen).max_by_key(order);
     }
 
-    /// Returns whether the records must come in the order of the merge: because spans are counted and there was one,
-    /// or because a thread has left a span that another thread may have entered.
+    /// Returns whether the records must come in the order of the merge: because spans are counted and a span was
+    /// recorded, or because a thread has left a span that another thread may have entered.
     #[must_use]
     pub(crate) fn needs_merge(&self) -> bool {
         self.needs_merge

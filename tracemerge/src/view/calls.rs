@@ -6,11 +6,11 @@
 //! record without an open call is ignored: its enter record was lost, or is before the examined part. So the depth
 //! never drifts.
 //!
-//! If calls inside the left call are still open, there are two explanations. Either they have no leave record of
-//! their own, because it was lost, or because a `longjmp` or an unwinding that runs no code has ended them: then they
-//! end with the enclosing call. Or they *outlive* the enclosing call, because the guard of the enclosing call is
-//! dropped before they end: then they are moved below the enclosing call in the stack, overlap with it, and have
-//! their leave records later. [`OpenCalls::outlives`] decides.
+//! If a call is left while calls inside it are still open, there are two explanations. Either the inner calls have no
+//! leave record of their own, because it was lost, or because a `longjmp` or an unwinding that runs no code has ended
+//! them: then they end with the enclosing call. Or they *outlive* the enclosing call, because its guard is dropped
+//! before they end: then they are moved below the enclosing call in the stack, overlap with it, and have their leave
+//! records later. [`OpenCalls::outlives`] decides.
 //!
 //! If nested calls are shown, those beyond a [`Depth`] are folded: [`OpenCalls::pop_shown`] returns them as one call,
 //! with the count of the folded calls, for every view and format.

@@ -1,5 +1,5 @@
-//! Compares records of two machines that follow each other in a merge: do the intervals of their times decide their
-//! order?
+//! Compares records of two machines that follow each other in a merge, to find out whether the intervals of their
+//! times decide the order of the records.
 
 use trace_format::line::Ticks;
 

@@ -93,7 +93,7 @@ impl ThreadSelector {
         }
         let fits = |glob: &GlobMatcher, name: &[u8]| glob.is_match(&*String::from_utf8_lossy(name));
         let has_name = |glob: &GlobMatcher| thread.names.iter().any(|name| fits(glob, name));
-        // Before an earlier name, too, views show the process.
+        // Views show the process before an earlier name, too.
         let own = self.text.strip_prefix(thread.label.process_prefix());
         let is_name = own.is_some_and(|own| thread.names.iter().any(|name| name == own.as_bytes()));
         self.text == thread.label.within_process() || is_name || self.pattern.as_ref().is_ok_and(has_name)

@@ -108,8 +108,8 @@ pub(super) struct PageSpan {
     number: u64,
     /// The length in bytes of the text of fields that is in the page.
     fields: usize,
-    /// The thread that has entered the span when no other thread was in it, and the time of that; `None` if no thread
-    /// is in the span.
+    /// The thread that entered the span while no other thread was in it, and the time at which it did; `None` if no
+    /// thread is in the span.
     pub(super) busy: Option<(usize, u64)>,
 }
 
@@ -301,7 +301,7 @@ impl HtmlFormat {
         let ended: Vec<(u64, bool)> =
             ended.iter().filter_map(|call| Some((place_of(call)?, call.has_leave_record))).collect();
         let flags = left.unwrap_or(Flags::NONE);
-        // A process without further records: an earlier page has already ended its calls.
+        // If the process has no further records, an earlier page has already ended its calls.
         if ended.is_empty() {
             return;
         }

@@ -1,5 +1,5 @@
-//! The size of a page: a page that is too large for a browser is not written, and the user is told options for pages
-//! of its parts.
+//! The size of a page. A page that is too large for browsers is not written; a message then proposes options for
+//! pages of its parts.
 
 use std::fmt::Write;
 

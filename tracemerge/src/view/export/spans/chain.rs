@@ -1,6 +1,6 @@
 //! The chain of spans that waited for each other. A link is a time in which a span was idle, with the span that a
-//! thread left last before the idle span was resumed. The next link is the idle time of that span which overlaps with
-//! this one the most.
+//! thread left last before the idle span was resumed. The next link is an idle time of that other span: the one that
+//! overlaps with the first idle time the most.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

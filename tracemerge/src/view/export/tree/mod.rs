@@ -551,8 +551,7 @@ impl TreeFormat {
         self.end_calls(thread, (Some(ticks), now), left, how);
     }
 
-    /// Reorders the display states of the open calls as calls that outlive the call that is left now have reordered
-    /// the calls.
+    /// Reorders the display states of the open calls, after calls that outlive the left call have been moved below it.
     #[cold]
     fn overlap(&mut self, thread: usize, left: usize) {
         let tree = &mut self.tree[thread];

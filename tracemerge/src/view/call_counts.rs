@@ -39,7 +39,7 @@ pub(crate) struct Counting {
     pub spans: bool,
 }
 
-/// Returns the text `escaped` of a trace without its escapes.
+/// Removes the escapes from `escaped`, a text of a trace.
 fn plain(escaped: &[u8]) -> String {
     String::from_utf8_lossy(&unescape(escaped)).into_owned()
 }

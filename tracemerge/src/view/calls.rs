@@ -28,7 +28,7 @@ use crate::view::by_number::ByNumber;
 use crate::view::function_names::FunctionId;
 use crate::view::work_time::WorkTime;
 
-/// The maximum depth to which nested calls are shown one by one. Calls further in are folded into one.
+/// The maximum depth to which nested calls are shown one by one. Deeper calls are folded into one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// The default depth: as many nested calls as people can read, and as viewers can lay out.

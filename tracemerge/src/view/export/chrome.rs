@@ -37,7 +37,7 @@ const STALLS: u64 = 1 << 30;
 /// The number that is added to a thread's index plus 1 to give the thread id of its periods off the processor.
 const STATES: u64 = 1 << 29;
 
-/// The description of the format for the command line.
+/// The description of the format `chrome` for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "chrome",
     about: "A timeline as JSON, for tools that read Chrome's traces",

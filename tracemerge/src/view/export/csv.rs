@@ -7,7 +7,7 @@ use crate::view::export::format::{OutputContent, OutputFormat, export_events};
 use crate::view::export::json::put_number;
 use crate::view::threads::TimeScale;
 
-/// The description of the format for the command line.
+/// The description of the format `csv` for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "csv",
     about: "A row of comma-separated values for each record",

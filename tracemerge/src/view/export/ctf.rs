@@ -75,7 +75,7 @@ struct Stream {
     discarded: u64,
 }
 
-/// The description of the format for the command line.
+/// The description of the format `ctf` for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "ctf",
     about: "A directory in the Common Trace Format 1.8, for babeltrace2",

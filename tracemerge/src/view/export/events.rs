@@ -161,7 +161,7 @@ pub(crate) enum EventContent<'a> {
         /// The bytes of the values, which replace the values if the format accepts them and all are
         /// [numbers](Fields::bytes_of_numbers).
         bytes: Option<&'a [u8]>,
-        /// Whether the message is a lock record. The text of any other message may look like one.
+        /// Whether the message is a lock record, which its text alone does not tell.
         lock: LockContent,
     },
     /// An enter record.

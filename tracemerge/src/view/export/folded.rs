@@ -12,7 +12,7 @@ use crate::view::export::format::{OutputContent, OutputFormat};
 use crate::view::function_names::{FunctionId, lock};
 use crate::view::threads::Threads;
 
-/// The description of the format for the command line.
+/// The description of the format `folded` for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "folded",
     about: "Call paths with their own times in nanoseconds, for flame graphs",

@@ -8,7 +8,7 @@ use crate::view::export::format::{OutputContent, OutputFormat, contains, export_
 use crate::view::export::json::{put_number, put_string};
 use crate::view::threads::TimeScale;
 
-/// The description of the format for the command line.
+/// The description of the format `jsonl` for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "jsonl",
     about: "A JSON object for each record",

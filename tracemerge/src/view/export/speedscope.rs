@@ -55,7 +55,7 @@ impl Profile {
     }
 }
 
-/// The description of the format for the command line.
+/// The description of the format `speedscope` for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "speedscope",
     about: "A profile of each thread, for speedscope",

@@ -70,7 +70,7 @@ struct Task {
     last: u64,
 }
 
-/// The description of the format for the command line.
+/// The description of the format `uftrace` for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "uftrace",
     about: "A directory with the calls, for uftrace report, replay and tui",

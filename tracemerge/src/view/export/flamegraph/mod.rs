@@ -5,7 +5,7 @@ mod graph;
 
 use crate::view::export::format::{OutputContent, OutputFormat, contains};
 
-/// The description of the format for the command line.
+/// The description of the format `flamegraph` for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "flamegraph",
     about: "A flame graph, drawn as SVG",

@@ -25,7 +25,7 @@ use crate::view::export::format::{OutputContent, OutputFormat, contains};
 use crate::view::export::time_column::TimeMode;
 use crate::view::layout::{Context, Destination, Layout, Needs};
 
-/// The description of the format for the command line.
+/// The description of the format `html` for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "html",
     about: "A page that shows the trace in a browser, in one file",

@@ -51,8 +51,8 @@ pub(super) struct Sum {
     pub total: u64,
     /// The longest duration.
     pub max: u64,
-    /// The part of `total` for which the holder of the lock was off the processor; nothing if the trace has no states
-    /// of threads.
+    /// The part of `total` for which the holder of the lock was off the processor; 0 if the trace has no states of
+    /// threads.
     pub holder_off: OffSum,
 }
 

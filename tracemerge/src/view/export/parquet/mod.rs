@@ -21,7 +21,7 @@ mod words;
 
 use crate::view::export::format::{OutputContent, OutputFormat};
 
-/// The description of the format for the command line.
+/// The description of the format `parquet` for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "parquet",
     about: "A directory of tables in Parquet, for DuckDB and others",

@@ -172,7 +172,7 @@ fn is_new(set: &mut ByNumber<bool>, number: usize) -> bool {
     !std::mem::replace(set.get_mut(u32::try_from(number).unwrap_or(u32::MAX)), true)
 }
 
-/// The description of the format for the command line.
+/// The description of the format `perfetto` for the command line.
 pub(crate) static FORMAT: OutputFormat = OutputFormat {
     name: "perfetto",
     about: "A timeline for Perfetto, https://ui.perfetto.dev",

@@ -102,7 +102,7 @@ struct Span {
 pub(super) struct Chains {
     spans: HashMap<SpanKey, Span>,
     last_left: HashMap<usize, Left>,
-    /// The spans that have ended and are still the last ones that were left in their processes.
+    /// For each process, the span that was left last in it, if this span has ended.
     ended: HashMap<usize, SpanKey>,
 }
 

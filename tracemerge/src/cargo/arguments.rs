@@ -43,7 +43,8 @@ target/tracer. Build scripts and procedural macros are built as usual, without h
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CargoTask {
     Help,
-    /// To describe which hooks can be made by the compiler that Cargo would call with these arguments.
+    /// The task to describe the hooks that a compiler can make: the compiler that Cargo would call with these
+    /// arguments.
     List(Vec<OsString>),
     Build(BuildRequest),
 }

@@ -173,8 +173,7 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
     Ok((command, target_directory.join(host).join(profile_directory(&request.command, before))))
 }
 
-/// Returns a description of the hooks that can be made by the compiler that Cargo would call with the arguments
-/// `words`.
+/// Describes the hooks that a compiler can make: the compiler that Cargo would call with the arguments `words`.
 pub(super) fn describe(words: &[OsString]) -> Result<String, Error> {
     let place =
         tempfile::tempdir().map_err(|error| Error::io("create", &tempfile::env::temp_dir(), error))?;
@@ -200,9 +199,10 @@ fn library() -> Result<PathBuf, Error> {
     Ok(library)
 }
 
-/// Returns a path of the library from which a program that is linked with it can load it: its own path or, if that has
-/// characters that the linker would change, or if no file beside it has the name that programs ask for, as where Cargo
-/// has built it, the path of a link of that name in `place`, the directory of builds.
+/// Returns a path from which programs that are linked with the library can load it. This is `library` itself, except in
+/// two cases, in which it is the path of a link to the library in `place`, the directory of builds: if `library` has
+/// characters that the linker would change, or if no file beside it has the name by which programs ask for the library,
+/// as in the directory in which Cargo has built it.
 #[expect(clippy::disallowed_methods, reason = "the link is replaced in the directory of builds")]
 fn linkable(library: PathBuf, place: &Path) -> Result<PathBuf, Error> {
     let asked = asked_name(&library);
@@ -325,7 +325,7 @@ fn without_option(words: &[OsString], option: &str) -> Vec<OsString> {
     kept
 }
 
-/// The directories of all builds of `cargo tracer` in a workspace.
+/// The directories that all builds of a workspace by `cargo tracer` share.
 #[derive(Debug)]
 struct Directories {
     /// The directory for built programs: `tracer` in Cargo's target directory.
@@ -360,8 +360,8 @@ impl Directories {
     }
 }
 
-/// Returns a path of a directory for the setting `build.build-dir`, in which Cargo replaces words in braces: a path
-/// relative to the current directory, if the absolute one contains braces.
+/// Returns a path of `directory` for the setting `build.build-dir`. Cargo replaces words in braces there, so the path
+/// is relative to the current directory if the absolute path contains braces.
 fn without_braces(directory: &Path) -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
     let has_braces = directory.to_string_lossy().contains(['{', '}']);

@@ -139,8 +139,9 @@ impl Configuration {
         Ok(keys.first().and_then(|key| self.command(&["target", key, "runner"], true)))
     }
 
-    /// Returns whether Cargo appends a runner on the command line (`setting`) to the list of words that a file gives as
-    /// the runner, as old versions do, so that the file's runner starts the command line's.
+    /// Returns whether Cargo appends the runner that the command line gives (`setting`) to the list of words that a
+    /// configuration file gives as the runner. Old versions of Cargo do this, so that the file's runner starts the
+    /// command line's runner.
     pub(super) fn appends(&self, key: &[&str], setting: &str) -> bool {
         let Some(Value::Array(before)) = self.value(key) else { return false };
         let mut words = if self.has_list_in_files(key) { Vec::new() } else { self.words.clone() };
@@ -198,7 +199,7 @@ fn get(words: &[OsString], options: &[&str]) -> Command {
     command
 }
 
-/// Returns a command that runs an unstable subcommand of Cargo, with a stable version of Cargo, too.
+/// Returns a command that runs an unstable subcommand of Cargo, even if the installed Cargo is a stable version.
 fn unstable(words: &[&OsStr]) -> Command {
     let mut command = cargo();
     // With this variable stable Cargo answers, too; it does not affect the build itself.

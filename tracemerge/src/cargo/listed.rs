@@ -1,4 +1,5 @@
-//! Functions that get an attribute by a list: some get no hooks, and some get room for hooks, XRay's *sleds*.
+//! Lists of functions, by which the compiler gives functions an attribute: it leaves them without hooks, or gives them
+//! room for hooks (XRay's *sleds*).
 //!
 //! A list is the only way to treat single functions differently with a stable compiler. It contains symbols, and the
 //! symbols of a crate are known only once it is compiled. So the crate is compiled twice: first to list its
@@ -47,7 +48,7 @@ impl Attribute {
 #[derive(Debug)]
 pub(super) struct PlainPath {
     path: PathBuf,
-    /// The directory, which stays open because `path` leads to it only for that long.
+    /// The open directory: `path` is valid only as long as it is open.
     _directory: Option<File>,
 }
 

@@ -257,9 +257,9 @@ fn probe_directory(place: &Path) -> Result<tempfile::TempDir, Error> {
         .map_err(|error| Error::io("create", place, error))
 }
 
-/// The flags by which compilers leave room for hooks, the stable one first.
+/// The flags that make a compiler leave room for hooks, the stable flag first.
 const FLAGS_OF_SLEDS: [&str; 2] = ["-Cinstrument-xray=always", "-Zinstrument-xray=always"];
-/// The flags by which compilers call the hook of `gprof`.
+/// The flags that make a compiler insert calls of the hook of `gprof`, the stable flag first.
 const FLAGS_OF_MCOUNT: [&str; 2] = ["-Cinstrument-mcount", "-Zinstrument-mcount"];
 
 /// The counts of entries and exits of functions that a program's hooks have recorded.
@@ -270,7 +270,8 @@ struct HookCounts {
 }
 
 impl HookCounts {
-    /// Returns an error that says why, if fewer than `least` functions were entered, or if some were not left.
+    /// Checks that at least `least` functions were entered and that all of them were left. The error states both
+    /// counts.
     fn is_at_least(self, least: usize) -> Result<(), String> {
         let HookCounts { entered, left } = self;
         if entered < least || entered != left {

@@ -33,7 +33,7 @@ enum Written {
 }
 
 impl Written {
-    /// Returns the content whose format has this name; `None` if there is no such format.
+    /// Returns the content that is written in the format called `name`; `None` if there is no such format.
     fn named(name: &str) -> Option<Written> {
         if name == TEXT {
             return Some(Written::Text);
@@ -290,7 +290,7 @@ pub(crate) fn open(apps: &[App], request: Request) -> u8 {
     }
 }
 
-/// Returns the command that a user has written, with the path appended.
+/// Returns a command that runs the user's command line `line`, with `path` as the last argument.
 fn of_shell(line: &OsStr, path: &Path) -> Command {
     if cfg!(windows) {
         let line = line.to_string_lossy();

@@ -38,15 +38,15 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const BETWEEN_ANCHORS: Duration = Duration::from_secs(1);
 /// The time for which a record waits for older records of other processors, in nanoseconds.
 const LATE: u64 = 20_000_000;
-/// The number of times that the clocks are read for an anchor, of which the closest reading is taken.
+/// The number of times that the clocks are read for one anchor. The reading that took least time becomes the anchor.
 const READINGS: usize = 16;
 /// The number of bytes of a record in the temporary file.
 const KEPT_BYTES: usize = 32;
 /// The number of bytes that are collected in memory before they are written to a file.
 const CHUNK: usize = 1 << 20;
 
-/// The readings of the clocks at one moment, against the processor's counter and against the system's clock: the run's
-/// ticks come from one of these two.
+/// The readings of the clocks at one moment, with both kinds of ticks that a run may have: those of the processor's
+/// counter, and those of the system's clock.
 struct Anchors {
     counter: Meta,
     system: Meta,
@@ -74,7 +74,7 @@ fn closest(now: impl Fn() -> Ticks + Copy) -> Meta {
     read.fold(counter::look(now), |best, read| if within(&read) < within(&best) { read } else { best })
 }
 
-/// Returns the ticks and the raw time of a reading.
+/// Returns the ticks and the time of the raw monotonic clock in a reading.
 fn pair(anchor: &Meta) -> Option<(u64, u64)> {
     match anchor {
         Meta::Clock { ticks, system: SystemClocks { raw: Some(raw), .. }, .. } => Some((ticks.0, *raw)),
@@ -326,7 +326,7 @@ fn kept_state(bytes: &[u8; KEPT_BYTES]) -> Option<ThreadState> {
     Some(ThreadState { thread, change, cpu, raw, lost })
 }
 
-/// Returns the ticks at a raw time, on the line between the readings around it.
+/// Returns the ticks at `raw`, a time of the raw monotonic clock, on the line between the two readings around it.
 fn ticks_at(pairs: &[(u64, u64)], raw: u64) -> u64 {
     let after = pairs.partition_point(|(_, at)| *at <= raw).clamp(1, pairs.len().saturating_sub(1).max(1));
     let (Some(&(ticks, begin)), Some(&(next, end))) = (pairs.get(after - 1), pairs.get(after)) else {

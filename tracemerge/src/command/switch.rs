@@ -14,7 +14,7 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 /// The time between two checks for the answer.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Switches tracing of the process `pid` on or off. Returns when the process has done so.
+/// Switches tracing of the process `pid` on or off. Returns after the process has obeyed.
 ///
 /// # Errors
 /// If the process was not started with tracing, or if it does not answer.

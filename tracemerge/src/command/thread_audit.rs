@@ -19,7 +19,7 @@ use crate::ui::few::FirstItems;
 /// A position in a trace: the number of a part of the trace, and an offset in that part.
 pub(crate) type PartOffset = (usize, usize);
 
-/// The facts that reading a thread's trace from its first byte to its last has shown.
+/// The result of the audit: the facts that were found while a thread's trace was read from its first byte to its last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Audit {
     /// The `# thread` line of the trace.

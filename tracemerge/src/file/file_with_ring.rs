@@ -21,7 +21,7 @@ pub(crate) struct FileWithRing {
     pub since: u64,
     /// The number of messages that are in the ring and not in the file.
     pub records: u64,
-    /// The least number of messages that the thread has put into its ring in total.
+    /// A lower bound of the number of messages that the thread has put into its ring in total.
     pub committed: u64,
     map: Map,
     /// The offset in the file at which its whole lines end, or the whole messages of a raw file.

@@ -1,6 +1,7 @@
-//! An index of the lines of a text in which everything is plainly in order: where each line begins, and a word by
-//! which lines of several texts are sorted. Vector instructions look at 64 bytes at once, and no branch depends on
-//! the contents of a line, so the index takes a fraction of the time of [`line_at`](crate::file::lines::line_at).
+//! An index of the lines of a *plain* text. For each line, the index has the offset at which the line begins, and a
+//! 64-bit word by which the lines of several texts are sorted. Vector instructions look at 64 bytes at once, and no
+//! branch depends on the contents of a line, so the index takes a fraction of the time of
+//! [`line_at`](crate::file::lines::line_at).
 //!
 //! A text is *plain* if it consists of whole lines with a thread id of eight digits and a space behind the kind, if
 //! these lines have only bytes that the format allows, and if their ticks never go back. Only a plain text has an
@@ -172,7 +173,8 @@ pub(crate) fn gather(
     gather_into(words, texts, numbering, out);
 }
 
-/// The number of bytes that are copied at once, even if a line has fewer: the next line overwrites the rest.
+/// The number of bytes that are copied at once, even if a line has fewer bytes: the next line overwrites the bytes that
+/// do not belong to the line.
 const WIDE: usize = 128;
 
 /// Does the work of [`gather`] in the spare room of `out`. Panics if this room is too small.
@@ -254,7 +256,7 @@ mod x86_64 {
     /// meanwhile.
     const AHEAD: usize = 1024;
 
-    /// Returns whether the processor has the instructions of the functions that are named after AVX2.
+    /// Returns whether the processor has all instructions that the functions `index_avx2` and `gather_avx2` use.
     #[inline]
     pub(super) fn has_avx2() -> bool {
         is_x86_feature_detected!("avx2")
@@ -334,8 +336,8 @@ mod x86_64 {
         gather_into(words, texts, numbering, out);
     }
 
-    /// Finds the ends of all lines of `text`, which ends with one, and checks their bytes. Returns the number of
-    /// lines; `None` if the text is not plain.
+    /// Finds the ends of all lines of `text`, which must end with a line feed, and checks the bytes of the lines.
+    /// Returns the number of lines; `None` if the text is not plain.
     #[inline(always)]
     fn line_ends(text: &[u8], ends: &mut [u32], marks: impl Fn(&[u8; BLOCK]) -> Marks) -> Option<usize> {
         let (mut lines, mut harmless_until) = (0, 0);
@@ -366,7 +368,8 @@ mod x86_64 {
     }
 
     /// Checks the `unusual` bytes of the block at `at`: up to `harmless_until` the text is known to be harmless.
-    /// Returns how far it is harmless; `None` if a line has a byte that the format does not allow.
+    /// Returns the offset up to which the text is known to be harmless then; `None` if a line has a byte that the
+    /// format does not allow.
     #[cold]
     #[inline(never)]
     fn check_unusual(text: &[u8], at: usize, mut unusual: u64, mut harmless_until: usize) -> Option<usize> {

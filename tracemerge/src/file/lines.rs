@@ -120,7 +120,7 @@ pub(crate) fn whole_line(lines: &[u8]) -> &[u8] {
     &lines[..memchr(b'\n', lines).map_or(lines.len(), |at| at + 1)]
 }
 
-/// Returns the physical lines, each with its line feed.
+/// Returns the physical lines in `lines`, each with its line feed.
 pub(crate) fn lines_of(mut lines: &[u8]) -> impl Iterator<Item = &[u8]> {
     iter::from_fn(move || {
         let line = whole_line(lines);

@@ -1,6 +1,6 @@
-//! Files as memory: opened, mapped and closed again, so that thousands of files use no descriptors. Small files are
-//! copied, and so are further files above a number of mappings: the system allows a process some 65,000, and memory
-//! allocations use mappings, too.
+//! Maps files into memory. A file is opened, mapped and closed again, so that thousands of files use no descriptors.
+//! Small files are copied instead. Somewhat larger files are copied, too, if very many files are mapped already: the
+//! system allows a process some 65,000 mappings, and memory allocations also use mappings.
 //!
 //! A file of a user whom this process need not trust is copied, through a window, into a private file that is mapped
 //! instead: its owner could shorten it at any time. A file with large holes is copied, too, without its holes.
@@ -50,8 +50,8 @@ pub(crate) struct Map {
 
 /// The number of bytes of a file that are copied at once.
 const WINDOW: usize = 256 << 10;
-/// The number of bytes from which on a hole is large, so that a copy leaves it out; a file is copied if its copy leaves
-/// out so many bytes.
+/// The number of bytes from which on a hole is large. A copy of a file leaves large holes out, and a file is copied if
+/// its copy leaves out this number of bytes or more.
 const LARGE_HOLE: u64 = 16 << 20;
 /// The number of pieces between holes above which a file is not read: so many are not an accident.
 const MAX_PIECES: usize = 10_000;
@@ -332,8 +332,8 @@ impl Map {
     }
 }
 
-/// Advises the processor, if it supports this, that `length` bytes at `start` will be needed soon, so that it waits
-/// for memory at many places at once. Neither reads nor writes the bytes, so the address may be any.
+/// Advises the processor, if it supports this, that `length` bytes at `start` will be needed soon, so that it waits for
+/// memory at many places at once. Neither reads nor writes the bytes, so any address is allowed.
 #[inline]
 pub(crate) fn prefetch(start: *const u8, length: usize) {
     #[cfg(target_arch = "x86_64")]

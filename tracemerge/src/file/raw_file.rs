@@ -100,7 +100,7 @@ pub(crate) fn whole_messages(bytes: &[u8]) -> usize {
     open.unwrap_or(end)
 }
 
-/// Renders the lines of the records in a range of a raw file. The last one has no line feed if its message continues.
+/// Renders the lines of the records in a range of a raw file. The last line has no line feed if its message continues.
 #[must_use]
 pub(crate) fn lines_of(bytes: &[u8], range: Range<usize>, path: &Path) -> Vec<u8> {
     let mut out = Vec::new();

@@ -31,10 +31,11 @@ pub(crate) struct Records {
     by_text: FastMap<(u8, Box<[u8]>), u32>,
     /// The most recent place for each hash of a text, which is searched first.
     recent_texts: Box<[u32; RECENT]>,
-    /// The source of the places in the two maps and in `recent`.
+    /// The source to which the places in `by_address`, `by_text` and `recent` belong.
     source: u32,
-    /// For places of other [`Records`] that were appended here: their indices in `places`. Each element belongs to the
-    /// records whose serial number it has; its own index is the remainder of this number.
+    /// A cache of the indices in `places` of places that came from other [`Records`]. Each element has the serial
+    /// number of those records and, for each of their places, its index here. The element's own index is the serial
+    /// number modulo `APPENDED`.
     appended: Vec<(u64, Vec<u32>)>,
 }
 
@@ -62,8 +63,8 @@ const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
 
 /// The number of places that are found without a map, for addresses and for texts; a power of two.
 const RECENT: usize = 1 << 9;
-/// The number of [`Records`] whose places are remembered when parts of them are appended in turns: more than one slice
-/// has, and a power of two.
+/// The number of [`Records`] whose places are remembered while parts of them are appended in turns. It is more than the
+/// number of parts of one slice, and a power of two.
 const APPENDED: usize = 1 << 8;
 /// The element of `recent` that stands for no address: addresses in records have 54 bits.
 const NOTHING: (u64, u32) = (u64::MAX, 0);
@@ -385,7 +386,8 @@ impl Records {
         self.entries.push(Entry { ticks, what: number << KIND_BITS | kind, source: self.source });
     }
 
-    /// Appends the records in `range` of `other`. `first` is the number that their source 0 has here.
+    /// Appends the records in `range` of `other`. The source 0 of `other` gets the number `first` here, and the further
+    /// sources get the following numbers.
     pub(crate) fn append(&mut self, other: &Records, range: Range<usize>, first: usize) {
         self.appended.resize_with(APPENDED, Default::default);
         let known = &mut self.appended[other.serial as usize % APPENDED];
@@ -419,7 +421,7 @@ impl Records {
         }
     }
 
-    /// Returns the index here of the place that has the index `place` in `other`.
+    /// Returns the index in these records of the place that has the index `place` in `other`.
     #[inline]
     fn place_from(&mut self, other: &Records, place: u32, first: usize) -> u32 {
         match self.appended[other.serial as usize % APPENDED].1.get(place as usize) {
@@ -491,8 +493,8 @@ impl Records {
         range.map(|at| self.get(at))
     }
 
-    /// Changes the ticks of all records from number `start` on, in the records and in their lines. Their order must not
-    /// change.
+    /// Changes the ticks of all records from the index `start` on, in the records and in their lines. The new ticks
+    /// must have the same order.
     pub(crate) fn change_ticks(
         &mut self,
         start: usize,
@@ -539,7 +541,7 @@ fn slot_of(text: &[u8]) -> usize {
 }
 
 /// Returns an index below [`RECENT`] for a word: its highest bits after a multiplication with the golden ratio, which
-/// depend on all bits of the word: Fibonacci hashing, Knuth, "The Art of Computer Programming", volume 3, 6.4.
+/// depend on all bits of the word (Fibonacci hashing; Knuth, "The Art of Computer Programming", volume 3, 6.4).
 #[inline]
 fn hash(word: u64) -> usize {
     (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT.ilog2())) as usize

@@ -27,7 +27,7 @@ pub(crate) struct App {
     pub(super) whole: OsString,
     /// The beginning of the names of the executable's traces.
     pub(super) name: OsString,
-    /// The real path of the executable or directory, if it exists. The library names its files after it.
+    /// The real path of the executable or directory, if it exists. The library names its trace files after this path.
     pub(super) real: Option<PathBuf>,
     directory: bool,
     data_set: bool,
@@ -74,13 +74,13 @@ impl App {
         Ok(App { found, given, whole, name, real, directory: true, data_set, ended: None })
     }
 
-    /// Returns whether this is a directory.
+    /// Returns whether the user has named a directory, not an executable.
     #[must_use]
     pub(crate) fn is_directory(&self) -> bool {
         self.directory
     }
 
-    /// Returns whether this is a directory with a data set.
+    /// Returns whether the user has named a directory that is a data set.
     #[must_use]
     pub(crate) fn is_data_set(&self) -> bool {
         self.data_set
@@ -111,7 +111,7 @@ impl App {
         })
     }
 
-    /// Returns the same executable with the `process` of it that this command has run to its end.
+    /// Returns the same executable, with the information that this command has run its process `process` to the end.
     #[must_use]
     pub(crate) fn with_ended_process(self, process: EndedProcess) -> App {
         App { ended: Some(process), ..self }
@@ -154,7 +154,7 @@ impl App {
         self.real.clone().or_else(there)
     }
 
-    /// Returns whether a run is one of this executable, or has its traces in this directory.
+    /// Returns whether a run is a run of this executable or, if the user has named a directory, has its traces there.
     #[must_use]
     pub(crate) fn is_of(&self, manifest: &Manifest) -> bool {
         if self.directory {

@@ -90,8 +90,8 @@ impl Chosen {
 }
 
 impl Chosen {
-    /// Returns by how many nanoseconds the runs of one boot that use the system's clock differ at most in the offset of
-    /// this clock from the wall clock.
+    /// Returns the largest difference, in nanoseconds, between two runs of one boot that use the system's clock, in the
+    /// offset of that clock from the wall clock.
     #[must_use]
     pub(crate) fn system_clocks_differ_by(&self) -> u64 {
         let apart = |files: &Vec<Trace>| {

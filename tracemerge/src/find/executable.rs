@@ -15,7 +15,7 @@ use crate::os::rights::changes_rights;
 const HOOKS: [&[u8]; 3] = [HOOK_OF_C, b"mcount", b"__fentry__"];
 /// The section of a program with dormant hooks that lists the room for hooks in its functions.
 const SLEDS: &str = "xray_instr_map";
-/// The section that only a program has that contains the library.
+/// The section by which a program that contains the library is recognized: no other program has it.
 const NOTE_OF_LIBRARY: &str = ".note.tracer";
 /// The beginning of the names of the library as a file that is linked with a program.
 const SHARED_LIBRARY: &str = "libtracer.so";

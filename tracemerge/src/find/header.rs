@@ -1,8 +1,8 @@
 //! The header of a file, and its range of time.
 //!
-//! A merged file is examined again later, when it is known which runs are still alive: if its length is the same, it
-//! need not be opened again. If there are very many files, none is kept open, because files that are not merged would
-//! take up the mappings.
+//! A file that takes part in the merge is examined again later, when it is known which runs are still alive. If its
+//! length is the same then, it need not be opened again. If there are very many files, none is kept mapped, because
+//! files that are not merged would take up the mappings.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;

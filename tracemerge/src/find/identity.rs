@@ -185,8 +185,8 @@ fn by_boot(traces: &[Trace], files: &[usize]) -> Vec<Vec<usize>> {
     boots.into_values().collect()
 }
 
-/// Returns the run that most of the files name, and whether equally many files name another run. Among several such
-/// runs, it chooses the one that fits the files outside of `files` best.
+/// Returns the run that most of the files name, and whether equally many files name another run. If several runs are
+/// named equally often, chooses the one that fits the files outside of `files` best.
 fn most_likely(traces: &[Trace], files: &[usize]) -> Option<(Run, bool)> {
     let mut said: Vec<(&Run, usize)> = Vec::new();
     for run in files.iter().filter_map(|file| traces[*file].run.as_ref()) {

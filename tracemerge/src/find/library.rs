@@ -13,7 +13,7 @@ pub(crate) const LIBRARY: &str = concat!("libtracer.so.", env!("CARGO_PKG_VERSIO
 pub(crate) const BUILT_NAME: &str = "libtracer_capi.so";
 /// The name of the library that is installed together with this program.
 pub(crate) const INSTALLED_NAME: &str = "libtracer";
-/// The directories of libraries, searched if none is beside this program.
+/// The system's directories of libraries. They are searched if the library is not beside this program.
 const PLACES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu"];
 
 /// The text for users that says where the library is searched, and how to install it.
@@ -25,8 +25,8 @@ pub(crate) const HOOK_OF_C: &[u8] = b"__cyg_profile_func_enter";
 pub(crate) const HOOK_OF_RUST: &[u8] = b"__tsan_func_entry";
 
 /// Finds the library: beside this program, in `lib` beside the program's directory, or in the system's library
-/// directories. A separately installed library comes before the one that this program was installed with, and that
-/// before the system's.
+/// directories. A separately installed library comes first, then the library that was installed together with this
+/// program, then a library in the system's directories.
 #[must_use]
 pub(crate) fn find_library() -> Option<PathBuf> {
     let own = own_directory();

@@ -53,8 +53,8 @@ impl Marks {
         Marks { thread: self.thread.or(rest.thread), end: rest.end, dropped: self.dropped.max(rest.dropped) }
     }
 
-    /// Returns whether the file is no thread's: it has the states of a run's threads, has the name that stands for
-    /// these, and no records.
+    /// Returns whether the file has the states of a run's threads and belongs to no single thread. Such a file has a
+    /// special name of its thread, and no records.
     #[must_use]
     pub(crate) fn has_states(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.name == THREAD_NAME)

@@ -200,7 +200,7 @@ fn find_in_data_set(app: &App, part: &Part, messages: &mut Messages) -> Result<F
     Ok(Found { chosen, merged_path: app.merged_path(), inputs, recovered, completeness })
 }
 
-/// Returns the error that this command reads no data sets.
+/// Returns the error which says that this command was built without support for data sets.
 #[cfg(not(feature = "parquet"))]
 fn find_in_data_set(app: &App, _part: &Part, _messages: &mut Messages) -> Result<Found, Error> {
     let given = shown(&app.given);
@@ -265,7 +265,7 @@ fn check_newest_run(said: &Places, traces: &[Trace]) -> Result<(), Error> {
     Err(Error::plain(format!("{}. {remedy}", files_out_of_reach(newest))))
 }
 
-/// Returns the error that the run `newest` has put its trace files where they cannot be read.
+/// Returns the error which says that the run `newest` has put its trace files where this user cannot read them.
 fn files_out_of_reach(newest: &Place) -> Error {
     let place = path_from_bytes(&newest.directory);
     let why = match std::fs::read_dir(&place) {

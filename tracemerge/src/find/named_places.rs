@@ -34,8 +34,9 @@ impl Places {
         Places(all)
     }
 
-    /// Reads the lists of other users' runs of `app`, for root, until the time `until`. Each is in its user's directory of
-    /// rings. Such a user may have made it up, so it decides nothing if there are traces.
+    /// Reads the lists of other users' runs of `app`, for root, until the time `until`. Each list is in its user's
+    /// directory of rings. The user may have written false places into it, so the list decides nothing if there are
+    /// traces.
     #[must_use]
     pub(crate) fn of_other_users(app: &App, until: Instant) -> Places {
         let mut all = Vec::new();
@@ -64,7 +65,7 @@ impl Places {
         directories
     }
 
-    /// Returns the place that the newest of these runs has named.
+    /// Returns the place that the newest run has named; `None` if no run has named a place.
     #[must_use]
     pub(crate) fn newest(&self) -> Option<&Place> {
         self.0.last()

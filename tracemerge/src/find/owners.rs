@@ -75,8 +75,8 @@ impl Owners {
     }
 
     /// Returns which of two users gets the files of the other, if a file of `recorder` records that its process became
-    /// `named`: first the user who gets them, then the other. Returns `None` if that file is not believed: a user who
-    /// is less near to the caller must not add files of others to his own run.
+    /// `named`: first the user who gets the files, then the other user. Returns `None` if the file of `recorder` is not
+    /// believed: a user who is less near to the caller must not add files of others to a run of their own.
     #[must_use]
     pub(crate) fn together(&self, recorder: u32, named: u32) -> Option<(u32, u32)> {
         let (of_recorder, of_named) = (self.rank(recorder), self.rank(named));

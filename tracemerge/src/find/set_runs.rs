@@ -1,4 +1,4 @@
-//! The rows of a run in a data set, each of which one file has.
+//! The rows of a run in a data set, and the check that each row is in one file only.
 //!
 //! In a folder of a table, a run has files of its own, which are numbered. If a compaction has put small files
 //! together, the rows of the last of them are in a file of several runs instead. If sets that have the same run are
@@ -19,8 +19,8 @@ use crate::file::parquet::{
 };
 use crate::find::set_files::{FilePlace, RUNS, list_files};
 
-/// The number of times that a set is read which has a run twice, with `PAUSE` between: a command that changes the set
-/// needs less time.
+/// The greatest number of times that a set is read if it seems to have a run twice or to lack a file, with `PAUSE`
+/// between two reads. A command that changes the set takes less time than all reads together.
 const LOOKS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -45,7 +45,7 @@ impl fmt::Display for Superfluous {
     }
 }
 
-/// The contents of a set that are more than the rows of each run in its newest state.
+/// The superfluous contents of a set: all that is not a row of a run in the run's newest state.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Copies {
     /// The rows of a run that other files have, too, or that are of an earlier state.
@@ -54,7 +54,7 @@ pub(crate) struct Copies {
     pub torn: Vec<String>,
 }
 
-/// The contents of the table of runs for a run in one of its states.
+/// The row that the table of runs has for a run in one of its states.
 #[derive(Debug)]
 struct Entry<'a> {
     last: u64,
@@ -83,7 +83,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A file that has rows of a run, and the state of the run to which the rows belong.
+/// A file that has rows of a run, and the state of the run to which the rows belong; `None` if the file does not name
+/// the state.
 type Holder<'a> = (&'a FilePlace, Option<&'a str>);
 
 /// Finds superfluous rows in files of a set by the files' metadata. `files` includes all files of the table of runs.
@@ -189,9 +190,9 @@ impl Copies {
     }
 }
 
-/// Returns an error that names a file that the set must have, according to its table of runs, and has not. Of the places
-/// `files` of all files, `read` are those in the tables `wanted` that could be read. If a table has no file of a day, it
-/// is assumed that the user has removed these.
+/// Returns an error that names a file that the set must have, according to its table of runs, but lacks. `files` has
+/// the places of all files, and `read` has the files in the tables `wanted` that could be read. If a table has no file
+/// at all for a day, the user is assumed to have removed that day.
 ///
 /// # Errors
 /// There is such a file.

@@ -1,9 +1,9 @@
 //! Runs of other users, which only root can see.
 //!
-//! Any user may leave directories of runs that name any program. So runs that are not requested have one time budget
-//! in each process, for all other users together and including waits. Skipped runs are reported, and the status is 1.
-//! Runs whose traces are requested are read and recovered completely; only waits for locks that others hold count
-//! against the budget.
+//! Any user may leave directories of runs that name any program. So each process spends a limited time, the budget, on
+//! runs that are not requested, for all other users together and including waits. Skipped runs are reported, and the
+//! exit status is 1. Runs whose traces are requested are read and recovered completely; only waits for locks that
+//! others hold count against the budget.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -36,8 +36,8 @@ pub(crate) struct Origin {
     pub is_log: bool,
     /// Whether the sites of the origin's messages are known, because the source has them.
     pub has_sites: bool,
-    /// The thread's waits for the tracer; `None` if the file has no end, or the waits are counted at another source of
-    /// it.
+    /// The thread's waits for the tracer; `None` if the file has no `# end` line, or if the waits are counted at
+    /// another source of the same trace.
     pub waited: Option<WaitedTime>,
     /// The conversion from the clock of the origin's machine, if its lines were converted to the ticks of another
     /// machine.
@@ -45,8 +45,8 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Returns whether a record with these ticks may be older than they are: a line of a log from before the counter's
-    /// zero stands at that, because ticks do not go below it.
+    /// Returns whether a record may be older than its `ticks` say. A line of a log that was written before the
+    /// counter's zero has the ticks 0, because ticks are not negative.
     #[must_use]
     pub(crate) const fn may_be_older(&self, ticks: Ticks) -> bool {
         self.is_log && ticks.0 == 0

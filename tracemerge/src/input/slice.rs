@@ -162,8 +162,8 @@ impl<'a> Slicer<'a> {
         self.remainders.iter().map(|remainder| remainder.end.at - remainder.next.at).sum()
     }
 
-    /// Returns an end of the next slice, which begins with the ticks `first`, for which it has about the wanted number
-    /// of bytes: the first ticks after the slice, and the boundary in each sorted range.
+    /// Chooses the end of the next slice, which begins with the ticks `first`, so that the slice has about the wanted
+    /// number of bytes. Returns the first ticks after the slice, and its boundary in each sorted range.
     fn end_of_slice(&mut self, first: u64) -> (Option<u64>, Vec<Boundary>) {
         let rest = |slicer: &Slicer<'_>| {
             (slicer.until, slicer.remainders.iter().map(|remainder| remainder.end).collect())

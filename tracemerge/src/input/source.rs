@@ -2,8 +2,8 @@
 //! ranges in the sources.
 //!
 //! A *sorted range* is a part of a source in which ticks never go back. A sound file is one sorted range, and the merge
-//! assumes that until it meets a line with smaller ticks; it then searches the bytes for [breaks] and begins anew. If
-//! the output cannot be begun anew, it searches them beforehand.
+//! assumes that each file is sound until it meets a line with smaller ticks; it then searches the bytes for [breaks]
+//! and begins anew. If the output cannot be begun anew, the merge searches for breaks beforehand.
 
 use std::borrow::Cow;
 use std::fs::File;

@@ -30,7 +30,7 @@ pub(crate) struct SyncPatterns {
 
 #[derive(Clone, Debug)]
 enum Groups {
-    /// The first groups of both patterns, this many.
+    /// The first groups of both patterns; the value is their number.
     First(usize),
     /// The groups of the pattern for sending to which the other pattern refers.
     Named(Vec<usize>),

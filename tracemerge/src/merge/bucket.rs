@@ -1,4 +1,5 @@
-//! The sorting of a bucket: the stretches that all groups have in it are sorted by time, and their lines are passed on.
+//! The sorting of a bucket, the part of a window of time: the stretches that all groups have in the bucket are sorted
+//! by time, and their lines are passed on.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -15,8 +16,7 @@ use crate::output::sink::Sink;
 
 /// The number of stretches that are copied while the bytes of a later stretch are fetched into the cache.
 const AHEAD: usize = 8;
-/// The number of bytes of a stretch that are fetched in advance; the processor fetches the bytes after these on its
-/// own.
+/// The number of bytes of a stretch that are fetched in advance; the processor fetches the following bytes on its own.
 const LINES: usize = 512;
 
 /// The key by which stretches are sorted: the ticks of the first line, and the index before sorting.

@@ -178,7 +178,7 @@ impl<S: Sink> Pass<'_, S> {
 pub(super) struct RecordCursor<'a> {
     /// The records in which the cursor moves.
     pub records: &'a Records,
-    /// The number of records that are passed on already; so it is the index of the cursor's record.
+    /// The number of records that were passed on already, which is the index of the cursor's record.
     pub at: usize,
 }
 

@@ -30,8 +30,8 @@ pub(crate) struct InOrderRoom {
     starts: Vec<Vec<u32>>,
     words: Vec<u64>,
     merged: Vec<u64>,
-    /// The number of slices that are left to the tree without being examined, because earlier slices had texts that are
-    /// not plain; and how many of these slices are still to come.
+    /// The number of slices that are left to the tree without being examined, because an earlier slice had a text that
+    /// is not plain. `left` is the number of these slices that are still to come.
     pause: u32,
     left: u32,
 }

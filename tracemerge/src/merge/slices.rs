@@ -1,5 +1,6 @@
-//! The merge of few sorted ranges: slice of time after slice of time, each through a
-//! [tree](crate::merge::loser_tree) of all ranges.
+//! The merge of few sorted ranges, slice of time after slice of time. The lines of a slice are merged as
+//! [words](crate::merge::in_order) or, if a line of it is unusual, through a [tree](crate::merge::loser_tree) of all
+//! ranges.
 
 use std::collections::BTreeMap;
 

@@ -36,9 +36,9 @@ const USUAL: usize = if cfg!(test) { 512 } else { 64 << 20 };
 /// The wanted number of bytes in a bucket if ticks come evenly. So there are few enough buckets that a core's cache has
 /// room for the end of each bucket, where lines are added.
 const BUCKET: usize = if cfg!(test) { 64 } else { 256 << 10 };
-/// Neighbouring lines of a file go into one stretch if all files together are expected to have at most this number of
-/// bytes, about two lines, between them. If lines of different files alternate, that is rare; if a file has many lines
-/// at once, fewer stretches have to be sorted.
+/// The greatest number of bytes, about two lines, that all files together are expected to have in the time between two
+/// neighbouring lines of a file if both lines go into one stretch. If a file has many lines at once, fewer stretches
+/// have to be sorted. If lines of different files alternate, lines are rarely joined.
 const GAP: usize = if cfg!(test) { 40 } else { 256 };
 /// The number of buckets that one job passes on.
 const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };
@@ -160,8 +160,8 @@ impl<'a> Windows<'a> {
         };
     }
 
-    /// Returns the ticks that the next window would take for the wanted bytes if lines continued at the rate of this
-    /// window, at most eight times the ticks of this window. Buckets without lines, as between two bursts, do not
+    /// Returns the number of ticks in which the wanted number of bytes comes if lines continue at the rate of this
+    /// window; at most eight times the ticks of this window. Buckets without lines, as between two bursts, do not
     /// count.
     fn next_step(&self, groups: &[Group<'a>], bytes: usize) -> u64 {
         let most = self.window.ticks().saturating_mul(8);
@@ -175,8 +175,8 @@ impl<'a> Windows<'a> {
         step.unwrap_or(u64::MAX).clamp(1, most)
     }
 
-    /// Estimates the ticks in which there are the wanted bytes, from the lines that were dealt out of this window,
-    /// which has too many bytes.
+    /// Estimates the number of ticks in which the wanted number of bytes comes, from the lines of this window that were
+    /// dealt out. The window has too many bytes.
     fn ticks_that_fit(&self, groups: &[Group<'a>]) -> u64 {
         let ranges: usize = groups.iter().map(Group::ranges).sum();
         let dealt: usize = groups.iter().map(|group| group.ranges_dealt).sum();
@@ -221,8 +221,8 @@ impl<'a> Windows<'a> {
         }
     }
 
-    /// Returns the approximate number of bytes that have to be rendered for the window. After rendering, it would be
-    /// too late to find that they are too many.
+    /// Returns the approximate number of bytes that have to be rendered for the window. It is estimated before the
+    /// rendering, because too many rendered bytes would fill the memory.
     fn bytes_to_render(&self) -> usize {
         let Window { since, until, .. } = self.window;
         let until = until.unwrap_or(u64::MAX);

@@ -20,7 +20,7 @@ pub(crate) trait MergeWork<'a>: Send {
     /// Returns the approximate number of bytes to merge.
     fn bytes(&self) -> usize;
 
-    /// Returns what the calling thread has to do next.
+    /// Returns the next action of the calling thread.
     fn next(&mut self) -> Turn<Self::Job>;
 
     /// Runs a job, and passes its lines to `out`. Until the job is marked as [done](Self::done), it can be run again
@@ -43,7 +43,7 @@ pub(crate) trait MergeWork<'a>: Send {
     fn findings(self) -> Findings;
 }
 
-/// What a thread has to do next.
+/// The next action of a thread that takes part in a merge.
 #[derive(Debug)]
 pub(crate) enum Turn<J> {
     /// The thread does this job, which passes on no lines.

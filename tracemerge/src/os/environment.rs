@@ -64,7 +64,8 @@ pub(crate) fn has_options_for_less() -> bool {
     env::var_os("LESS").is_some()
 }
 
-/// The variable that names the format which `open` writes, and the command that shows it.
+/// The variable that names the format which the subcommand `open` writes, and the command that shows a file in that
+/// format.
 pub(crate) const OPEN: &str = "TRACEMERGE_OPEN";
 
 /// Returns the viewer of traces that the user has set; `None` if the variable is not set or is empty.
@@ -121,14 +122,14 @@ pub(crate) fn own_directory() -> Option<PathBuf> {
     own_program().and_then(|exe| Some(exe.parent()?.to_owned()))
 }
 
-/// Returns the value of a variable that Cargo sets, or that this program sets for its own children; `None` if it is
-/// not set or is empty.
+/// Returns the value of a variable that Cargo sets, or that this program sets for its own children; `None` if the
+/// variable is not set or is empty.
 #[must_use]
 pub(crate) fn of_cargo(name: &str) -> Option<OsString> {
     value(name)
 }
 
-/// Returns the value of a variable that Cargo reads, even if it is empty; `None` if it is not set.
+/// Returns the value of a variable that Cargo reads, even if the value is empty; `None` if the variable is not set.
 #[must_use]
 pub(crate) fn value_of(name: &str) -> Option<OsString> {
     env::var_os(name)

@@ -1,9 +1,10 @@
-//! Work on many files by threads on all processors: for thousands of files even a short work is long.
+//! Runs work on many files in threads on all processors, because even work that is short for one file takes long for
+//! thousands of files.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{iter, thread};
 
-/// The number of bytes in all files below which one thread finishes sooner than a second thread would start.
+/// The number of bytes in all files together up to which one thread finishes sooner than a second thread would start.
 const MIN_BYTES_PER_THREAD: usize = 1 << 20;
 /// The cost of opening a file, as the number of bytes that can be read in the same time.
 pub(crate) const OPENING_COST: usize = 16 << 10;
@@ -11,8 +12,8 @@ pub(crate) const OPENING_COST: usize = 16 << 10;
 pub(crate) const METADATA_COST: usize = 4 << 10;
 
 /// Returns the results of `look` for all files, in the order of the files. The files are independent of each other, so
-/// threads on all processors take part if that is worth it; `bytes` returns approximately how many bytes `look` reads
-/// of a file.
+/// threads on all processors call `look` if there is enough to read; `bytes` returns approximately how many bytes
+/// `look` reads of a file.
 pub(crate) fn map_on_all_processors<F: Sync, T: Default + Send>(
     files: &[F],
     bytes: impl Fn(&F) -> usize,

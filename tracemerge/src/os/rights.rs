@@ -27,7 +27,7 @@ pub(crate) fn changes_rights(file: &Path) -> bool {
     gives && !ignores_them()
 }
 
-/// Returns false: on this system, it is not examined whether a program gives rights.
+/// Returns false: on this system, this process does not examine whether a program gives rights.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub(crate) fn changes_rights(_file: &Path) -> bool {

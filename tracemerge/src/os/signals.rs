@@ -38,10 +38,11 @@ mod unix {
     use crate::os::sys::{is_ignored, send_signal, set_on_signal, wait_until_ended};
     use crate::os::unfinished::discard_unfinished;
 
-    /// The state of the application to which signals are passed on.
+    /// The state of the application to which this process passes signals on.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Application {
-        /// The application runs under this pid, which no other process can have.
+        /// The application runs with this pid. No other process can get the pid, because this process has not reaped
+        /// the application yet.
         Running(u32),
         /// The application ended at this time, and signals that were sent to both processes may still come.
         Ended(Instant),
@@ -64,7 +65,8 @@ mod unix {
     }
 
     impl Signals {
-        /// Handles the signals of the user in this process from now on. If that fails, they keep their default effect.
+        /// Handles the signals with which a user ends a process from now on. If this fails, the signals keep their
+        /// default effect.
         pub(crate) fn take() -> Signals {
             let application = Arc::new(Mutex::new(Application::Absent));
             let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal));
@@ -132,7 +134,7 @@ mod unix {
     mod tests {
         use super::*;
 
-        /// If this fails, the signal ends the process of the tests.
+        /// If the tested code fails, the signal ends the process of the tests.
         #[test]
         fn an_interrupt_is_left_to_the_pager_even_after_the_application() {
             keep_interrupts_from_this_process();
@@ -208,7 +210,7 @@ mod elsewhere {
     pub(crate) struct Signals;
 
     impl Signals {
-        /// Handles interrupts in this process from now on. If that fails, they keep their default effect.
+        /// Handles interrupts in this process from now on. If this fails, the interrupts keep their default effect.
         pub(crate) fn take() -> Signals {
             handle_interrupts(decide);
             Signals

@@ -1,7 +1,7 @@
 //! System calls beyond the standard library, with all the `unsafe` code that they need.
 //!
-//! Each function has one meaning on every system. If a system does not support it, the function returns the answer
-//! that claims least.
+//! Each function has one meaning on every system. If a system does not support a function, the function returns the
+//! answer that claims least.
 #![allow(unsafe_code)]
 
 use std::fs::{File, Metadata};
@@ -39,7 +39,7 @@ pub(crate) fn effective_user() -> u32 {
 }
 
 /// Returns whether another process, or another open file description of this process, holds a lock on the byte at the
-/// offset `byte` of `file`. The check takes no lock that another such check would find.
+/// offset `byte` of `file`. The check itself takes no lock that a check by another process would find.
 #[must_use]
 pub(crate) fn is_locked(file: &File, byte: u32) -> bool {
     imp::is_locked(file, byte)
@@ -79,7 +79,7 @@ pub(crate) fn is_output_discarded() -> bool {
     imp::is_output_discarded()
 }
 
-/// Makes the terminal at standard output interpret colour sequences. Returns whether it does.
+/// Makes the terminal at standard output interpret colour sequences. Returns whether the terminal does so.
 #[must_use]
 pub(crate) fn shows_colours() -> bool {
     imp::shows_colours()
@@ -283,12 +283,13 @@ mod imp {
         GetExitCodeProcess, GetProcessTimes, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
     };
 
-    /// The upper half of the offset of the library's locks: they are this many units of 4 GiB behind the byte that
-    /// names them, because other processes cannot read a locked byte.
+    /// The upper 32 bits of the offset at which a lock is taken; the lower 32 bits are the number of the byte that the
+    /// lock stands for. Other processes cannot read a locked byte on this system, so a byte far behind the end of the
+    /// file is locked in its place.
     const LOCK_OFFSET: u32 = 1 << 30;
 
     /// Returns the time from 1970 to the beginning of the living process `pid`; `Some(None)` if this process may not
-    /// query it, and `None` if no such process lives.
+    /// query that process, and `None` if no such process lives.
     pub(crate) fn process_start_since_epoch(pid: u32) -> Option<Option<Duration>> {
         /// The time from 1601, when the system's times begin, to 1970, in units of 100 ns.
         const EPOCH: u64 = 116_444_736_000_000_000;

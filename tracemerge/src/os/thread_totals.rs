@@ -1,5 +1,5 @@
-//! For how long each thread of a process ran, was ready and was blocked, in all: the kernel's own sums
-//! (`/proc/PID/task/TID/schedstat`), which need no rights.
+//! The total times for which each thread of a process ran, was ready and was blocked. They come from the kernel's own
+//! sums (`/proc/PID/task/TID/schedstat`), which a process may read without special rights.
 
 use std::collections::HashMap;
 use std::fs;
@@ -44,9 +44,9 @@ impl TotalsReader {
         reader
     }
 
-    /// Reads the sums of the threads again and again until the process has ended. The caller then sets `has_ended` and
-    /// unparks this thread. The result lacks all that a thread did after the last reading, and the threads that lived
-    /// only between two readings.
+    /// Reads the sums of the threads again and again until `has_ended` is true. When the process has ended, another
+    /// thread has to set `has_ended` and to unpark this thread. The result lacks everything that a thread did after the
+    /// last reading, and all threads that lived only between two readings.
     pub(crate) fn read_until(mut self, has_ended: &AtomicBool) -> Vec<ThreadTotals> {
         let mut pause = FIRST_PAUSE;
         while !has_ended.load(Ordering::Acquire) {

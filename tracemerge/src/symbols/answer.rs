@@ -34,8 +34,8 @@ impl Lookup {
 pub enum Source {
     /// Debug information: it has functions, also inlined ones, with their files and lines if these are recorded.
     DebugInfo,
-    /// The line table, for file and line, and the symbol table, for the function if it has one there. Inlined functions
-    /// are not known.
+    /// The line table, for file and line, and the symbol table, for the function if the table has one at the address.
+    /// Inlined functions are not known.
     LineTable,
     /// The symbol table: it has the function that has the machine code, without file and line. The code may come from
     /// another function that was inlined there.

@@ -30,7 +30,7 @@ pub(super) struct Units<'f> {
     /// The ranges of code, in the order of their first addresses: the first address, the address after the range, the
     /// greatest end of all ranges up to this one, and the index of the unit.
     code: Vec<(u64, u64, u64, usize)>,
-    /// Whether the memory for a unit is enough, for each unit that was looked up.
+    /// For each unit that was looked up, by its index: whether enough memory was left to read it.
     counted: HashMap<usize, bool>,
 }
 
@@ -112,7 +112,7 @@ impl<'f> Units<'f> {
     }
 }
 
-/// Reserves memory for a table of abbreviations. Returns false if not enough is left.
+/// Reserves memory for a table of abbreviations. Returns false if not enough memory is left.
 fn abbreviations(dwarf: &Dwarf<Slice<'_>>, at: DebugAbbrevOffset, files: &Files) -> gimli::Result<bool> {
     let mut table = *dwarf.debug_abbrev.reader();
     table.skip(at.0)?;
@@ -138,7 +138,8 @@ fn abbreviations(dwarf: &Dwarf<Slice<'_>>, at: DebugAbbrevOffset, files: &Files)
     Ok(true)
 }
 
-/// Reserves memory for the parts of a unit that are read to look up an address. Returns false if not enough is left.
+/// Reserves memory for the parts of a unit that are read to look up an address. Returns false if not enough memory is
+/// left.
 fn of_unit(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) -> gimli::Result<bool> {
     // If one of them is damaged, the other one may still be read.
     let lines = lines(dwarf, unit, files).unwrap_or(Some(0));
@@ -203,7 +204,7 @@ fn functions(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) ->
 }
 
 /// Reserves memory for all units of debug information in a file that was split off, which has few units. Returns false
-/// if not enough is left.
+/// if not enough memory is left.
 pub(super) fn count_split(dwarf: &Dwarf<Slice<'_>>, files: &Files) -> bool {
     let fits = || {
         let mut units = dwarf.units();

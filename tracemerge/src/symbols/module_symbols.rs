@@ -119,8 +119,8 @@ impl<'f> Symbols<'f> {
         std::mem::take(&mut self.notes)
     }
 
-    /// Returns the warnings for the user since the last call: that a module's file is missing, damaged or of another
-    /// build, and that debug information is too large. Each module has at most one warning.
+    /// Returns the warnings for the user that were added since the last call. They say that a module's file is missing,
+    /// damaged or of another build, or that debug information is too large. Each module has at most one warning.
     pub fn take_warnings(&mut self) -> Vec<String> {
         if self.files.is_exceeded() && !std::mem::replace(&mut self.has_reported_size, true) {
             let most = MAX_DEBUG_BYTES >> 20;

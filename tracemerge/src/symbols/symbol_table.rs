@@ -31,8 +31,8 @@ pub(super) struct SymbolTable<'f> {
 struct Function<'f> {
     start: u64,
     end: u64,
-    /// Whether the symbol says that it is a function, and how long it is. Other symbols are labels: a label reaches up
-    /// to the next symbol, and a function around it takes precedence.
+    /// Whether the symbol states that it is a function and how long the function is. Other symbols are labels: a label
+    /// reaches up to the next symbol, and a function around it takes precedence.
     is_sized: bool,
     /// The rank of the name: of two names for the same address, the better one has the lower rank.
     rank: u8,

@@ -34,8 +34,9 @@ const MIN_DISTANCE_NS: u64 = 1_000_000_000;
 /// The least ratio of the time between two anchors to the time that reading them has taken. So the error of the rate
 /// between them is at most 50 millionths.
 const MIN_PRECISION: u64 = 10_000;
-/// Of two places of a reading, one earlier than the reading before and one later, the earlier one counts if it is this
-/// many times nearer. So a line of a log may be late, but a clock that was set back is recognized.
+/// The factor by which a possible place of a reading that is earlier than the previous reading must be nearer to the
+/// previous reading than a later place, to be preferred. So a line of a log may be late, but a clock that was set back
+/// is recognized.
 const LATE: u64 = 10;
 
 /// A period in which nobody has set the wall clock.
@@ -168,12 +169,13 @@ impl TickClock {
         Wall(period.scale.at(ticks).max(period.floor))
     }
 
-    /// Returns the place of a time that was read from the wall clock; `before` is the place of the time that the same
-    /// reader has read before, if there is one.
+    /// Returns the place of `wall`, a time that a reader has read from the wall clock; `before` is the place of the
+    /// time that the same reader had read before, if there is one.
     ///
     /// The clock was set at an unknown moment between two readings of a trace, so a time may lie in the period before
     /// and in the one after, each of which may have filled the time between the readings. If several periods may have
-    /// shown it, it lies in that of `before`, or near it if time has not gone on there.
+    /// shown `wall`, the result lies in the period of `before` or, if `wall` is earlier than the time of `before`, as
+    /// near to `before` as possible.
     #[must_use]
     pub(crate) fn place(&self, wall: Wall, before: Option<WallPlace>) -> WallPlace {
         let places = || {

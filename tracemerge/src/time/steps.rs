@@ -94,8 +94,9 @@ pub(super) fn suspended(from: &Anchor, to: &Anchor) -> u64 {
 }
 
 /// Finds the steps between neighbours of `anchors`, which are in order. `steady` returns the steady time at an anchor,
-/// in nanoseconds. Leaves out an anchor that shows a step which the next anchor does not show: its reading was
-/// interrupted. Returns the other anchors in groups, between which the wall clock stepped, and all steps.
+/// in nanoseconds. Leaves out an anchor that shows a step which the next anchor does not show, because the reading of
+/// that anchor was interrupted. Returns the other anchors in groups, between which the wall clock stepped, and all
+/// steps.
 pub(super) fn steps(
     anchors: &[Anchor],
     steady: impl Fn(&Anchor) -> u64,

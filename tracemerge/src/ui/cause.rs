@@ -2,8 +2,8 @@
 
 use trace_format::meta::Cause;
 
-/// Returns the known cause of the end, in parentheses, as text that follows the kind of the end in a message; empty if
-/// no cause is known.
+/// Returns the known cause of a process's end, in parentheses, as text that follows the kind of the end in a message;
+/// empty if no cause is known.
 #[must_use]
 pub(crate) fn in_words(cause: &Cause) -> String {
     let panic = cause.panic.map(|tid| format!("a panic of thread {tid}"));

@@ -90,8 +90,8 @@ impl Stream {
         }
     }
 
-    /// Writes `said`, the output of another program in whose place this process writes. On a terminal, everything
-    /// except its colours is escaped.
+    /// Writes `said`, the output of a program that this process has run. On a terminal, everything except the colours
+    /// in the output is escaped.
     ///
     /// # Errors
     /// The stream cannot be written.
@@ -180,13 +180,13 @@ fn with_colours(text: &[u8]) -> Vec<u8> {
 }
 
 thread_local! {
-    /// Whether the current thread runs [`catch_panic`], so that a panic is not a bug of this process and has no
-    /// message.
+    /// Whether the current thread runs [`catch_panic`]. If it does, a panic is no bug of this process, and no message
+    /// is shown for it.
     static IS_EXPECTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns the result of `work`, which reads a file that may be hostile with a library that may then panic. Returns
-/// `None`, and shows no message, if it panics.
+/// Returns the result of `work`, which reads a file with a library that may panic if the file is hostile. Returns
+/// `None`, and shows no message, if `work` panics.
 #[cfg(feature = "parquet")]
 pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     let before = IS_EXPECTED.replace(true);

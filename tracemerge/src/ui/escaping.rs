@@ -303,9 +303,9 @@ impl<W: Write> Write for EscapingWriter<W> {
         }
     }
 
-    /// Writes the parts without the buffer, which is flushed before, unless the parts are escaped. If the system cannot
-    /// read a page of a part, it writes less than all, and this process finds the failure when it reads the page
-    /// itself.
+    /// Flushes the buffer, and passes all parts directly to the output. If text is escaped, writes only the first part
+    /// that is not empty instead, through the escaper. If the system cannot read a page of a part, it writes fewer
+    /// bytes, and this process finds the failure when it reads the page itself.
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.escaper.is_some() {
             let part = parts.iter().find(|part| !part.is_empty());

@@ -168,13 +168,13 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", Grouped(number), if number == 1 { "" } else { ending })
 }
 
-/// Returns `is` or `are`, as a sentence needs it whose subject is counted.
+/// Returns the verb of a sentence about `number` things: `is` for one thing, otherwise `are`.
 #[must_use]
 pub(crate) const fn are(number: u64) -> &'static str {
     if number == 1 { "is" } else { "are" }
 }
 
-/// Returns `was` or `were`, as a sentence needs it whose subject is counted.
+/// Returns the verb of a sentence about `number` things: `was` for one thing, otherwise `were`.
 #[must_use]
 pub(crate) const fn were(number: u64) -> &'static str {
     if number == 1 { "was" } else { "were" }

@@ -32,8 +32,8 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 /// Whether a thread of this process has panicked while the terminal was taken.
 static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
 
-/// Held while the screen is drawn, and from the moment a panic gives the terminal back until its message is written. A
-/// thread may panic while it draws.
+/// The lock that a thread holds while it draws the screen, and while it restores the terminal after a panic and writes
+/// the panic's message. It is reentrant, because a thread may panic while it draws.
 static DRAWING: ReentrantMutex<()> = const_reentrant_mutex(());
 
 /// Returns whether this process can take the terminal: it reads keys from one, and writes to one.
@@ -55,8 +55,8 @@ pub(crate) fn give_back() {
     let _ = disable_raw_mode();
 }
 
-/// Restores the terminal before the message of a panic, if this process has taken it. Nothing is drawn as long as the
-/// result exists, nor after it.
+/// Restores the terminal before the message of a panic, if this process has taken the terminal. No other thread draws
+/// while the returned guard exists, and no thread draws later.
 pub(crate) fn give_back_at_panic() -> ReentrantMutexGuard<'static, ()> {
     let drawing = DRAWING.lock();
     HAS_PANICKED.fetch_or(IS_TAKEN.load(Ordering::SeqCst), Ordering::SeqCst);
@@ -95,7 +95,7 @@ impl Screen {
     /// Takes the terminal as a screen: keys and the mouse go to this process, and the earlier text is hidden.
     ///
     /// # Errors
-    /// It is not a terminal, or does not accept the settings.
+    /// There is no terminal, or the terminal does not accept the settings.
     pub(crate) fn take() -> io::Result<Screen> {
         let out: Box<dyn Write> = Box::new(standard_output()?);
         let mut out = BufWriter::with_capacity(1 << 16, out);

@@ -8,8 +8,8 @@ use similar::get_close_matches;
 /// The names of the subcommands, as the definition of the command line has them.
 static NAMES: OnceLock<Vec<String>> = OnceLock::new();
 
-/// The least similarity of two words for one to count as the other with a misspelling: 1 if they are equal, 0 if they
-/// have nothing in common.
+/// The least similarity of two words with which one counts as a misspelling of the other. The similarity is 1 if the
+/// words are equal, and 0 if they have nothing in common.
 const SIMILAR: f32 = 0.6;
 
 /// Sets the names of the subcommands. Later calls have no effect.
@@ -27,8 +27,8 @@ pub(crate) fn is_subcommand(word: &str) -> bool {
     names().contains(&word)
 }
 
-/// Returns the name of a subcommand of which `given` probably is a misspelling; `None` if `given` is the path of an
-/// existing file, or resembles no name.
+/// Returns the name of the subcommand that `given` probably misspells; `None` if `given` is the path of an existing
+/// file, or resembles no name.
 #[must_use]
 pub(crate) fn subcommand_like(given: &Path) -> Option<&'static str> {
     let word = given.to_str().filter(|word| !word.contains(['/', '\\']) && !given.exists())?;

@@ -1,8 +1,8 @@
 //! A table of texts for a terminal, in columns that are as wide as their widest text.
 
 /// The greatest width of a column, in characters. A longer text, which a stranger's file may contain, reaches beyond
-/// its column: otherwise one such text would make every row as long. The standard library panics at widths of more than
-/// 65,535.
+/// its column: if it did not, one long text would make every row as long. The standard library panics at widths of more
+/// than 65,535.
 const MAX_WIDTH: usize = 200;
 
 /// The side of a column on which its texts stand.

@@ -2,7 +2,7 @@
 //!
 //! A step takes up to [`MAX_FILES`] small files of a folder under the lock of the set, so that no other writer changes
 //! them meanwhile, and replaces them by one file in one change. So a command that is killed leaves each row once, and
-//! the next one continues. A file that is large enough is never read again.
+//! the next command continues its work. A file that is large enough is never read again.
 //!
 //! Before that, if sets with the same run were copied into one directory, only the newest state of each run stays.
 

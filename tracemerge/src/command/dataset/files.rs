@@ -18,7 +18,7 @@ pub(super) fn compacted(folder: &FilePlace, locked: &Locked<'_>) -> io::Result<V
     Ok(names.map(|name| FilePlace { name, ..folder.clone() }).collect())
 }
 
-/// Adds the place of a file to an error.
+/// Returns `error` with the path of the file at `place` in its text.
 pub(super) fn named(place: &FilePlace, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", place.path()))
 }

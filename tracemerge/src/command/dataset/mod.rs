@@ -1,9 +1,9 @@
-//! Data sets: tables in Parquet for the runs of any number of machines. [`add()`] puts runs into one, and [`compact()`]
-//! makes few large files of many small ones.
+//! Data sets: tables in Parquet for the runs of any number of machines. [`add()`] puts runs into a data set, and
+//! [`compact()`] replaces many small files of a set by few large ones.
 //!
-//! Each run is merged for itself, so that its rows do not depend on the runs with which it is added. Its files are
-//! written beside the set ([`crate::output::set`]) and become part of it in one change, which replaces the files that
-//! the set had of the run. The file in the table of runs states which traces were read: as long as these are the same,
+//! Each run is merged alone, so that its rows do not depend on the runs with which it is added. Its files are written
+//! beside the set ([`crate::output::set`]) and become part of it in one change, which replaces the files of the run
+//! that the set had before. The file in the table of runs states which traces were read: as long as these are the same,
 //! the run is not read again.
 
 #[cfg(feature = "parquet")]
@@ -22,7 +22,8 @@ use crate::find::app::App;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 
-/// Adds the runs of `apps` to the set at `path`, as runs of this `machine`, or of the one on which this command runs.
+/// Adds the runs of `apps` to the set at `path`, as runs of this `machine` or, if it is `None`, of the machine on which
+/// this command runs.
 ///
 /// # Errors
 /// If there are no traces, or if the set cannot be written.
@@ -45,7 +46,7 @@ pub(crate) fn compact(path: &Path, messages: &mut Messages) -> Result<(), Error>
     compact::compact(path, messages)
 }
 
-/// Returns the error that this command was built without the format Parquet.
+/// Returns the error which says that this command was built without the format Parquet.
 ///
 /// # Errors
 /// Always.
@@ -71,7 +72,7 @@ pub(crate) fn clocks(messages: &mut Messages) -> Result<(), Error> {
     clocks::clocks(messages)
 }
 
-/// Returns the error that this command was built without the format Parquet.
+/// Returns the error which says that this command was built without the format Parquet.
 ///
 /// # Errors
 /// Always.
@@ -85,7 +86,7 @@ pub(crate) fn add(
     Err(without_parquet())
 }
 
-/// Returns the error that this command was built without the format Parquet.
+/// Returns the error which says that this command was built without the format Parquet.
 #[cfg(not(feature = "parquet"))]
 pub(crate) fn without_parquet() -> Error {
     Error::plain(

@@ -64,7 +64,7 @@ struct Counter<'a> {
     origins: Vec<Origin>,
     /// The index in `origins` of each thread, by the thread's run and id.
     known: HashMap<(Option<RunKey>, u64), usize>,
-    /// The index in `origins` of the thread that had each id last.
+    /// For each thread id, the index in `origins` of the latest thread that had the id.
     now: FastMap<u64, usize>,
 }
 

@@ -75,8 +75,8 @@ pub(super) struct FunctionSide {
 type Side = (Counted, bool);
 
 impl Functions {
-    /// Compares the functions of two traces. Returns `None` if one of the traces has no calls, and says so if only one
-    /// has none.
+    /// Compares the functions of two traces. Returns `None` if one of the traces has no calls. If the other trace has
+    /// calls, tells the user so.
     pub(super) fn of(a: &Input, b: &Input, symbols: &Settings, messages: &Messages) -> Option<Functions> {
         if a.has_calls != b.has_calls {
             let only = if a.has_calls { "A" } else { "B" };

@@ -92,7 +92,7 @@ pub(super) struct ThreadMessages {
     pub name: Option<Vec<u8>>,
     /// The sorts of the thread's messages, in order.
     pub sorts: Vec<SortId>,
-    /// The position of each of the messages in `sorts`.
+    /// The positions of the messages, each at the same index as the message's sort in `sorts`.
     places: Vec<MessagePlace>,
     /// The ticks of the first message.
     began: u64,
@@ -120,7 +120,8 @@ pub(super) struct ShownMessage {
 }
 
 impl UnreadInput {
-    /// Opens the traces that `given` names. `numbers` numbers the sites of their messages, if the traces have sites.
+    /// Opens the traces that `given` names. `numbers` gives a number to each site of a message, if the traces have
+    /// sites.
     ///
     /// # Errors
     /// If there are no traces, or if they cannot be read.
@@ -241,7 +242,7 @@ impl Input {
         })
     }
 
-    /// Returns the nanoseconds in `ticks` ticks; `None` if they are unknown.
+    /// Returns the number of nanoseconds that `ticks` ticks take; `None` if the rate of the clock is unknown.
     pub(super) fn ns(&self, ticks: u64) -> Option<u64> {
         let clock = self.clock.as_ref()?;
         let time = |ticks| clock.steady(Ticks(ticks));
@@ -320,7 +321,8 @@ struct InputReader<'a> {
     threads: Vec<ThreadMessages>,
     /// The measurements of each sort.
     measured: Vec<SortMeasurements>,
-    /// The index in `threads` of the thread that had each id last, and the index of its run in `runs`.
+    /// For each thread id, the index in `threads` of the latest thread that had the id, and the index in `runs` of that
+    /// thread's run.
     open: HashMap<u64, (usize, Option<usize>)>,
     /// The runs, with all their clock readings.
     runs: Vec<(Run, Vec<Anchor>)>,

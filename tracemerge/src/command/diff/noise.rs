@@ -1,9 +1,9 @@
-//! The noise of a median: how far it would be from here if other measurements of the same kind had been made.
+//! The noise of a median: how far another median would be from it if other measurements of the same kind had been made.
 //!
-//! The noise is the 95 % confidence interval of the median that needs no assumption about the distribution of the
-//! measurements: it is between two of the sorted measurements, whose ranks depend on the number of measurements
-//! alone. The source is J.-Y. Le Boudec, *Performance Evaluation of Computer and Communication Systems* (EPFL Press,
-//! 2010), theorem 2.1 and table A.1: exact ranks by the binomial distribution for up to 70 measurements, and its
+//! The noise is a 95 % confidence interval of the median, of a kind that needs no assumption about the distribution of
+//! the measurements: its ends are two of the sorted measurements, whose ranks depend only on the number of
+//! measurements. The source is J.-Y. Le Boudec, *Performance Evaluation of Computer and Communication Systems* (EPFL
+//! Press, 2010), theorem 2.1 and table A.1: exact ranks by the binomial distribution for up to 70 measurements, and its
 //! normal approximation for more. The measurements should not depend on each other. Those of one run often do, so
 //! differences between runs may be larger than this noise.
 

@@ -1,5 +1,6 @@
-//! Pools: several threads, in at least one of the traces, whose names are equal except for numbers. The distribution
-//! of work among them, and its order, differs from run to run, so they are compared as one set of messages.
+//! Pools: several threads, in at least one of the traces, whose names are equal except for numbers. The distribution of
+//! work among the threads, and the order of the work, differs from run to run, so the messages of all threads of a pool
+//! are compared as one set.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};

@@ -1,4 +1,4 @@
-//! The order in which lines are passed on, and the mark for lines that come too late for it.
+//! The order in which lines are passed on, and the mark for lines that come too late for this order.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -70,7 +70,7 @@ impl<O: Outlet> Order<O> {
         self.pass(streams, bound)
     }
 
-    /// Passes on the lines that were found before this round, all lines before these, and late ones.
+    /// Passes on the lines that were found before this round, all lines that come before these, and late lines.
     ///
     /// # Errors
     /// If the outlet accepts no more.

@@ -33,7 +33,8 @@ pub(super) trait Outlet {
     /// Receives the runs and threads that exist, before the first of their lines.
     fn begin(&mut self, _found: &Beginning<'_>) {}
 
-    /// Receives lines of one thread. `late` is the mark before them if they come too late, otherwise it is empty.
+    /// Receives lines of one thread. `late` is the line `# late` that precedes them if they come too late; otherwise it
+    /// is empty.
     ///
     /// # Errors
     /// If the outlet accepts no more.

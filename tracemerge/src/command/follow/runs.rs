@@ -1,4 +1,4 @@
-//! The runs that are followed: all live ones, and those of the same trees of forked processes that have ended.
+//! The runs that are followed: all live runs, and the ended runs of the same trees of forked processes.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -146,12 +146,12 @@ impl Runs {
         self.places.insert((place, name));
     }
 
-    /// Returns whether that run was alive at the last check.
+    /// Returns whether the run `run` was alive at the last check.
     pub(super) fn is_alive(&self, run: RunId) -> bool {
         self.alive.contains(&run)
     }
 
-    /// Returns whether that run is followed.
+    /// Returns whether the run `run` is followed.
     pub(super) fn is_followed(&self, run: &Run) -> bool {
         self.roots.contains(&(run.boot.clone(), run.root))
     }

@@ -1,4 +1,4 @@
-//! The stream of one followed thread: the lines that were shown, and those that wait.
+//! The stream of one followed thread: the lines that were shown, and the lines that wait to be shown.
 //!
 //! The thread's trace is its file up to the length that its ring publishes, followed by the lines in the ring. Lines
 //! of the ring are shown before the file has them; when they arrive in the file, they are recognized by ticks and

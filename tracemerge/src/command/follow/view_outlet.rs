@@ -42,8 +42,8 @@ use crate::view::select::{Limit, Matching, Selection, limit_reached};
 use crate::view::thread_labels::{Label, ThreadLabels, is_inherited};
 use crate::view::wanted_threads::NamedThread;
 
-/// The number of rounds up to the present: all records that already exist are found in the first one, and passed on
-/// by the end of the second.
+/// The number of rounds after which following has reached the present: the records that existed at the beginning are
+/// found in the first round, and passed on by the end of the second.
 const CATCH_UP_ROUNDS: u32 = 2;
 
 /// The options of the followed view.
@@ -115,8 +115,9 @@ pub(super) struct ViewOutlet<'a> {
 }
 
 impl<'a> ViewOutlet<'a> {
-    /// Returns an outlet that shows the wanted view in `out`, as `request` specifies. `terminal` is true if `out` is
-    /// a terminal. `anew` is true if no run existed before, so there are no last records of that time.
+    /// Returns an outlet that shows the wanted view in `out`, as `request` specifies. `terminal` is true if `out` is a
+    /// terminal. `anew` is true if no run existed when following began, so that there are no earlier records of which
+    /// the last could be shown.
     pub(super) fn new(
         wanted: &'a FollowedView<'a>,
         request: &Request,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::command::info::model::{ForkTree, RunInfo};
 
-/// Returns the trees of forked processes among `runs`, by boot and root in the order of the runs; sets in each run
-/// the process at its root.
+/// Returns the trees of forked processes among `runs`, by boot and root in the order of the runs; sets `root_pid` in
+/// each run.
 pub(super) fn trees(runs: &mut [RunInfo]) -> Vec<ForkTree> {
     let mut trees: Vec<ForkTree> = Vec::new();
     let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();

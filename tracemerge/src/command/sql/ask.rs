@@ -59,7 +59,7 @@ pub(super) fn ask(question: &Question, messages: &mut Messages) -> Result<(), Er
     }
 }
 
-/// Returns the error that a query cannot be read.
+/// Returns the error which says that a query cannot be read because of `error`.
 fn unread_query(error: io::Error) -> Error {
     Error::plain(format!("cannot read queries from standard input: {error}"))
 }

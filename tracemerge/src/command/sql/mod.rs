@@ -1,11 +1,11 @@
 //! The subcommand `sql`: queries of traces and of data sets, which DuckDB answers.
 //!
-//! DuckDB is a program of others: its command `duckdb`, or its module for Python. This command makes views of the
-//! tables of a data set, and the macros in `macros.sql`. Of an application's traces, it first writes a data set among
-//! the temporary files.
+//! DuckDB is a third-party program, which must be installed: as its command `duckdb`, or as its module for Python. This
+//! command makes views of the tables of a data set, and the macros in `macros.sql`. If the user names an application or
+//! a directory of traces, it first writes a data set from the traces, among the temporary files.
 //!
-//! Data sets and traces may come from strangers. The views name each file of the set, DuckDB may open files of the set
-//! only, it installs and loads no extensions, and no query changes that. Rows come back as lines of JSON, and reach the
+//! Data sets and traces may come from strangers. The views name each file of the set, DuckDB may open only files of the
+//! set, it installs and loads no extensions, and no query changes that. Rows come back as lines of JSON, and reach the
 //! terminal through the console, which escapes them.
 
 #[cfg(feature = "parquet")]
@@ -47,7 +47,7 @@ pub(crate) fn sql(question: &Question, messages: &mut Messages) -> Result<(), Er
     ask::ask(question, messages)
 }
 
-/// Returns the error that this command was built without the format Parquet.
+/// Returns the error which says that this command was built without the format Parquet.
 ///
 /// # Errors
 /// Always.

@@ -1,4 +1,4 @@
-//! The meaning of keys and of the mouse: those of `less`, `lnav` and `vim`, where these agree.
+//! The meaning of keys and of the mouse: the same as in `less`, `lnav` and `vim`, where these programs agree.
 
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
@@ -39,11 +39,11 @@ pub(super) enum Command {
     /// Closes the help or the view; if neither is open, ends the search and following.
     Back,
     Help,
-    /// Selects the line that is by this number of lines further down, or up if the number is negative.
+    /// Moves the selection down by this number of lines, or up if the number is negative.
     Select(i64),
-    /// Scrolls by this number of lines, up if it is negative.
+    /// Scrolls down by this number of lines, or up if the number is negative.
     Scroll(i64),
-    /// Scrolls by this number of half screens, up if it is negative.
+    /// Scrolls down by this number of half screens, or up if the number is negative.
     HalfPages(i64),
     First,
     Last,

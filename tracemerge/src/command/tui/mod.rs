@@ -57,7 +57,7 @@ pub(crate) fn can_be_shown() -> bool {
     false
 }
 
-/// Returns an error: this command was built without the terminal view.
+/// Returns the error which says that this command was built without the terminal view.
 #[cfg(not(feature = "tui"))]
 pub(crate) fn tui(_job: &Job, _follow: bool, _messages: &mut Messages) -> Result<(), Error> {
     Err(Error::plain(

@@ -26,7 +26,7 @@ pub(super) struct Column {
     reader: Option<ColumnReader>,
     is_optional: bool,
     values: Values,
-    /// For each row of the batch whether it has a value, if a row may have none.
+    /// The definition level of each row of the batch: 0 if the row has no value. Empty if every row must have a value.
     levels: Vec<i16>,
     /// The index of the next row in the batch; `value` is the index of the next value, of which there may be fewer.
     row: usize,

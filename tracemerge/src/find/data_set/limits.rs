@@ -199,7 +199,7 @@ fn bounds_of_boots(
     }))
 }
 
-/// Returns the clocks that go through those readings of each thread which `some` selects.
+/// Returns the clocks of all boots, computed from the readings that `some` selects from those of each thread.
 fn clocks_through(threads: &[(Run, Vec<Anchor>)], some: impl Fn(&[Anchor]) -> Vec<Anchor>) -> Clocks {
     Clocks::through(threads.iter().map(|(run, anchors)| (run, some(anchors))))
 }

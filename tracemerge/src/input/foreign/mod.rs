@@ -175,7 +175,8 @@ struct Log<'a> {
     /// The number of lines with a time that the wall clock may have shown more than once, and the greatest error of
     /// their places, in nanoseconds.
     ambiguous: (u64, u64),
-    /// The number of records from before the zero of the counter, at which they stand, and the wall time of that.
+    /// The number of records that are older than the zero of the counter, and the wall time of that zero. These records
+    /// get the ticks 0.
     older: (u64, Wall),
     /// The finest resolution of a line's time so far, in nanoseconds.
     resolution: u64,

@@ -4,7 +4,7 @@ use super::Assumptions;
 use super::graph::Cycle;
 use super::solve::{Grid, Link, LinkKind};
 
-/// The distance, in nanoseconds, that two clocks which nothing connects are assumed to have at most.
+/// The greatest distance, in nanoseconds, that is assumed between two clocks which nothing connects.
 const UNPLACED_NS: f64 = 500_000.0;
 /// The least distance, in nanoseconds, between an assumed limit and the opposite limit.
 const ROOM_NS: f64 = 2_000.0;

@@ -10,8 +10,8 @@ use super::solve::{Grid, Link, LinkKind, clocks_of, set_weights};
 
 /// The greatest number of matched messages that are given up: for each pair of clocks, and in all.
 const MOST_GIVEN_UP: (usize, usize) = (1000, 20_000);
-/// The number of points on each side of the time of a contradiction among which the point with the fewest companions is
-/// given up.
+/// The number of points on each side of the time of a contradiction that may be given up: the point with the fewest
+/// companions among them is given up.
 const NEAR: usize = 4;
 /// The greatest number of unsupported messages that are compared with the limits of all clocks.
 const MOST_COMPARED: usize = 5000;

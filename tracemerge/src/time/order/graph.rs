@@ -21,7 +21,7 @@ impl Graph {
     /// `root`; infinity if there is no path.
     ///
     /// # Errors
-    /// There is a cycle of negative weight on such a path; it is the error.
+    /// There is a cycle of negative weight on such a path. The error is that cycle.
     pub(super) fn distances(&self, weights: &[f64], root: usize, forward: bool) -> Result<Vec<f64>, Cycle> {
         let mut distances = vec![f64::INFINITY; self.nodes];
         distances[root] = 0.0;
@@ -32,7 +32,7 @@ impl Graph {
     /// Checks that the edges have no cycle of negative weight.
     ///
     /// # Errors
-    /// There is such a cycle; it is the error.
+    /// There is such a cycle. The error is that cycle.
     pub(super) fn check(&self, weights: &[f64]) -> Result<(), Cycle> {
         self.relax(weights, &mut vec![0.0; self.nodes], true)
     }

@@ -4,8 +4,8 @@
 use super::filter::Direction;
 use super::pairs::{Epoch, Fit, Messages, Pair};
 
-/// The rank by which pairs are chosen: whether it does not involve a soft epoch, whether its rate is known, the number
-/// of messages of the rarer direction, and the number of all its messages.
+/// The rank by which a pair of epochs is chosen: whether neither epoch is soft, whether the rate of the pair is known,
+/// the number of messages in the rarer direction, and the number of all messages.
 type Rank = (bool, bool, usize, usize);
 
 /// Gives each epoch its nominal line, beginning with the epoch `root`, along the pairs with the most messages in both

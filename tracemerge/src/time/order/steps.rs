@@ -1,10 +1,10 @@
 //! The search for jumps of a clock, which all pairs with that clock show. The readings after a jump are a new epoch of
 //! the clock.
 //!
-//! The medians of a pair's offsets in neighbouring windows show a jump; a second difference of the medians does not
-//! show a constant rate. One pair cannot show which of its clocks has jumped, so each pair votes for both, and the
-//! clock with the most votes is divided. Messages that were sent or received near the jump belong to neither epoch for
-//! certain.
+//! The medians of a pair's offsets in neighbouring windows show a jump; second differences of the medians are used,
+//! which do not depend on a constant rate. One pair cannot show which of its clocks has jumped, so each pair votes for
+//! both, and the clock with the most votes is divided. Messages that were sent or received near the jump belong to
+//! neither epoch for certain.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use super::pairs::{Epoch, Messages, Pair};
 
 /// The size of the least jump that is searched, in nanoseconds.
 const LEAST_NS: f64 = 100_000.0;
-/// The least ratio of a jump to the median of such differences of two windows: for windows with many messages, and for
-/// windows with fewer than [`MANY`], whose medians stray.
+/// The least ratio of a jump to the median of all differences between neighbouring windows of the pair: for windows
+/// with many messages, and for windows with fewer than [`MANY`] messages, whose medians stray.
 const LEAST_RATIOS: [f64; 2] = [8.0, 16.0];
 /// The number of messages in a window from which on its median hardly strays.
 const MANY: usize = 32;

@@ -171,7 +171,7 @@ impl Checked<'_> {
         }
     }
 
-    /// Returns a text for messages that names the file of a line, or its ring, and the offset of the line there.
+    /// Returns a text for messages that names the file or the ring that has a line, and the offset of the line there.
     fn at(&self, (part, offset): PartOffset) -> String {
         if self.raw && part == 0 {
             return format!("{}, offset {offset} of its text", shown(&self.trace.path));

@@ -1,5 +1,5 @@
 //! The records of a trace, kept in memory in the form in which a merge passes them to a format: for the benchmark of
-//! the formats, which neither reads files nor merges lines.
+//! the formats, which is to measure neither the reading of files nor the merging of lines.
 
 use std::collections::HashSet;
 use std::fmt;

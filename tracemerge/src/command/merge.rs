@@ -234,8 +234,9 @@ fn process_ends(inputs: &Inputs) -> Vec<u64> {
     inputs.origins.iter().map(|origin| ends.get(&process(origin)).copied().unwrap_or(u64::MAX)).collect()
 }
 
-/// Adds to `context` the facts that a view needs although it may leave their lines out, or needs before it meets them:
-/// modules, if `of_functions` is set, and the labels of threads in time. Reads all lines only if there may be such facts.
+/// Adds to `context` facts from lines that the view may leave out, or that it needs before it reaches these lines: the
+/// modules if `of_functions` is true, and the times at which threads got their labels. Reads all lines only if there
+/// may be such facts.
 fn learn_needed_names(context: &mut Context, inputs: &Inputs, view: &View, needs: Needs, of_functions: bool) {
     let are_left_out = view.leaves_out();
     let of_threads = needs.labels_in_time && (are_left_out || has_several_names(inputs));
@@ -301,7 +302,8 @@ fn given(apps: &[App]) -> Vec<String> {
     apps.iter().map(|app| app.given.to_string_lossy().into_owned()).collect()
 }
 
-/// Returns the view that a merge into `target` prints at its end, if the user's command is to end with `wanted`.
+/// Returns the view that a merge into `target` prints at its end: `wanted` if the target is a file and standard error
+/// is a terminal, otherwise none.
 fn closing_view(wanted: ClosingView, target: &Target) -> ClosingView {
     let may_print = matches!(target, Target::File { .. }) && Stream::Error.is_terminal();
     if may_print { wanted } else { ClosingView::Nothing }

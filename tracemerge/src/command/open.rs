@@ -77,7 +77,7 @@ static VIEWERS: [(Written, &str, &[&str]); 9] = [
     (Written::Format(&html::FORMAT), BROWSER, &[]),
     (Written::Text, "lnav", &[]),
     (Written::Text, "less", &[]),
-    // It shows only traces with functions.
+    // `uftrace` shows only traces with functions.
     (Written::Format(&uftrace::FORMAT), "uftrace", &["tui", "-d"]),
     (Written::Format(&csv::FORMAT), "vd", &[]),
     (Written::Format(&jsonl::FORMAT), "jless", &[]),

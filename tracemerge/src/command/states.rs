@@ -1,8 +1,8 @@
 //! The states of threads that the kernel reports while `run` runs a program (`TRACER_SCHED=1`), and their file.
 //!
-//! A thread of this process reads the kernel's rings until the program has ended. What it reads is kept in a
-//! temporary file without a name: which run the states belong to, and the clock of that run, is known only afterwards.
-//! Then they become a file of that run, beside the files of its threads.
+//! A thread of this process reads the kernel's rings until the program has ended. The states that it reads are kept in
+//! a temporary file without a name, because the run to which they belong, and the clock of that run, are known only
+//! afterwards. Then the states become a file of that run, beside the files of its threads.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
@@ -94,9 +94,9 @@ struct Kept {
 
 /// The outcome of reading the states of threads from the kernel.
 enum Outcome {
-    /// The kernel allowed it: these are the records.
+    /// The kernel has allowed the reading, and these are the records.
     Kept(Kept),
-    /// The kernel refused it: this is the reason, with the totals of threads that anybody may read.
+    /// The kernel has refused the reading. This is the reason, with the totals of threads, which anybody may read.
     Refused(Refusal),
 }
 

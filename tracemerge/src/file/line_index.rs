@@ -104,9 +104,9 @@ impl<'a> IndexedText<'a> {
     }
 }
 
-/// Makes the index of `text`, which has this `rank`: puts the offsets of its lines and of its end at the beginning of
-/// `starts`, and adds the word of each line to `words`. Returns `None` if the text is not plain, or if a word has no
-/// room for its ticks; `words` may then have got words without meaning.
+/// Makes the index of `text`, whose rank among the texts of a merge is `rank`: puts the offsets of its lines and of its
+/// end at the beginning of `starts`, and adds the word of each line to `words`. Returns `None` if the text is not
+/// plain, or if a word has no room for its ticks; `words` may then have got words without meaning.
 pub(crate) fn index(
     text: &[u8],
     rank: usize,

@@ -137,7 +137,8 @@ impl Drop for Map {
     }
 }
 
-/// The pieces of a file between its holes. They are copied if the file itself must not be mapped, or has large holes.
+/// The pieces of a file between its holes. The pieces are copied if the file itself must not be mapped, or if it has
+/// large holes.
 struct Pieces {
     ranges: Vec<Range<u64>>,
     length: u64,
@@ -249,8 +250,8 @@ impl Known {
     }
 }
 
-/// Reads the beginning of a file and its end, without holes at the end. The two parts meet at the border of a line,
-/// or of a block.
+/// Reads the beginning of a file and its end, without the holes at the end. Joins both parts so that the first ends and
+/// the second begins with a whole line or, in a raw file, with a whole block.
 fn ends(file: &File, pieces: &Pieces) -> io::Result<Vec<u8>> {
     let end = pieces.ranges.last().map_or(0, |range| range.end);
     let read = |range: Range<u64>| {

@@ -81,8 +81,8 @@ impl RawFile {
     }
 }
 
-/// Returns the number of bytes of lines for each byte of records in a file, estimated from some records in its
-/// middle.
+/// Returns the approximate number of bytes that the lines of a file have for each byte of its records, estimated from
+/// some records in the middle of the file.
 fn growth(bytes: &[u8]) -> u64 {
     let Some(raw) = Raw::parse(bytes) else { return 1 };
     let start = bytes.len() / 2 / BLOCK * BLOCK;

@@ -32,10 +32,10 @@ pub(crate) struct FileCopy {
     pub pid: u32,
 }
 
-/// Removes the copies from `traces` and returns them. Of the files with one number, it keeps the one that was read with
-/// its ring, then the one whose owner is nearest to the caller, then one whose lines all belong to one thread, then the
-/// longest, then one of the thread in its name, then the one with the lowest number in its name. Reads only files whose
-/// number occurs twice, and files without one that begin at the same time.
+/// Removes the copies from `traces` and returns them. Of several files with the same number, it keeps one, chosen by
+/// these criteria in this order: it was read with its ring, its owner is nearest to the caller, all its lines belong to
+/// one thread, it is the longest, its lines are of the thread in its name, the number in its name is the lowest. Reads
+/// only files whose number occurs twice, and files without one that begin at the same time.
 pub(crate) fn remove_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> {
     let mut same: BTreeMap<Identity, Vec<usize>> = BTreeMap::new();
     for (place, trace) in traces.iter().enumerate() {

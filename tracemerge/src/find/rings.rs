@@ -190,7 +190,7 @@ fn places_of_owner(_trace: &Path) -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// Returns whether the file at `path` is the file of a thread whose ring was read.
+/// Returns whether one of `held`, the traces that were read from rings, has the file at `path`.
 #[must_use]
 pub(crate) fn have(held: &[Trace], path: &Path) -> bool {
     let id = fs::metadata(path).ok().map(|metadata| file_id(path, &metadata));

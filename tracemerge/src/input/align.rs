@@ -119,9 +119,9 @@ pub(crate) fn note_one_machine(sync: &[SyncPatterns], messages: &mut Messages) {
     }
 }
 
-/// Puts the sources of boots that overlap in time into one group and converts their ticks; if `sync` finds messages
-/// between boots, does so with all boots. `runs` has the runs of the files. Returns the outcome for each boot, in the
-/// order that `boots` had before the call.
+/// Puts the sources of boots that overlap in time into one group and converts their ticks. If `sync` finds messages
+/// between boots, all boots become one group. `runs` has the runs of the files. Returns the outcome for each boot, in
+/// the order that `boots` had before the call.
 ///
 /// # Errors
 /// No space is left for the lines with converted ticks.

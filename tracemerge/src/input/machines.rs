@@ -1,5 +1,5 @@
-//! The machines of traces, and how certain the times of each are beside those of the others. No lines are merged for
-//! this.
+//! The machines of traces, and the certainty of the times of each machine relative to the other machines. It is
+//! computed without a merge.
 
 use trace_format::meta::Run;
 

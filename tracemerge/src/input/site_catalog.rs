@@ -87,7 +87,8 @@ impl SiteCatalog {
     }
 }
 
-/// One thread's cache of a value for each site of the catalog. Each value is made once.
+/// A cache, used by one thread, that has a value for each site of the catalog. Each value is made when it is first
+/// requested.
 #[derive(Clone, Debug)]
 pub(crate) struct PerSite<T> {
     catalog: Arc<SiteCatalog>,

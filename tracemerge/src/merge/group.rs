@@ -52,9 +52,10 @@ pub(crate) struct Group<'a> {
     found: Findings,
     /// The findings in all windows before.
     findings: Findings,
-    /// The ticks of the first line after the window, or fewer; `None` if no lines are left.
+    /// A lower bound of the ticks of the first line after the window; `None` if no lines are left.
     pub next: Option<u64>,
-    /// The number of ranges that are dealt out in this window: fewer than all if dealing was given up.
+    /// The number of ranges whose lines in this window are dealt out to buckets: fewer than all if the window turned
+    /// out to have too many bytes.
     pub ranges_dealt: usize,
 }
 
@@ -98,7 +99,7 @@ impl Stretch<'_> {
     }
 }
 
-/// A stretch, neighbouring lines of one sorted range, as a bucket has it.
+/// A stretch, neighbouring lines of one sorted range, in the form in which a bucket stores it.
 #[derive(Clone, Copy, Debug)]
 struct Dealt<'a> {
     /// The ticks of the stretch's first line.
@@ -283,8 +284,8 @@ impl<'a> Group<'a> {
         self.buckets.get(number).is_some_and(|dealt| !dealt.is_empty())
     }
 
-    /// Appends the stretches that the group has in the window's bucket `number` to `all`. Those with equal ticks are in
-    /// their final order.
+    /// Appends the stretches that the group has in the window's bucket `number` to `all`. Stretches with equal ticks
+    /// are in their final order.
     pub(crate) fn add_bucket<'g>(&'g self, number: usize, all: &mut Vec<Stretch<'g>>) {
         let Some(bucket) = self.buckets.get(number) else { return };
         all.extend(bucket.iter().map(|dealt| {

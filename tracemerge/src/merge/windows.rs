@@ -80,7 +80,7 @@ pub(crate) struct Window {
     pub since: u64,
     /// The first ticks after the window; `None` if the window has no end.
     pub until: Option<u64>,
-    /// The ticks of the first line in the window, or fewer. The buckets begin there.
+    /// A lower bound of the ticks of the first line in the window. The first bucket begins there.
     first: u64,
     /// The number of buckets.
     pub buckets: usize,

@@ -452,7 +452,8 @@ fn abandoned_in(place: &Arc<Directory>) -> Vec<Unfinished> {
     names.map(|name| Unfinished { place: place.clone(), name }).collect()
 }
 
-/// Returns whether no process writes the unfinished file `name` any more, or the directory whose mark has that `name`.
+/// Returns whether no process writes the unfinished output any more to which the file `name` in `place` belongs: the
+/// file itself, or the directory that has it as its mark.
 pub(crate) fn has_no_writer(place: &Directory, name: &OsStr, found: &Entry) -> bool {
     if cfg!(unix) {
         return place.read(name).is_ok_and(|file| !is_locked(&file, WRITER_BYTE));

@@ -49,7 +49,7 @@ struct ModuleLifetime {
 }
 
 impl ModuleLifetime {
-    /// Returns whether the module may have been loaded at `ticks`.
+    /// Returns whether the module may have been loaded at `ticks`, as far as the tracer's looks at the modules show.
     fn may_be_loaded_at(&self, ticks: Ticks) -> bool {
         let loaded = self.module.loaded;
         // A module that was there at the first look was there before it, too.
@@ -133,7 +133,7 @@ impl Timeline {
         found.map(|stay| &stay.module).ok_or(Unnamed::NoModule)
     }
 
-    /// Returns the stays at a node whose modules may be loaded at `ticks`.
+    /// Returns the stays at the node `node` of the tree whose modules may have been loaded at `ticks`.
     fn loaded_at(&self, node: usize, ticks: Ticks) -> impl Iterator<Item = &ModuleLifetime> {
         let stays = self.nodes.get(node).map_or(&[][..], Vec::as_slice);
         let is_over = |number: &usize| self.stays[*number].gone.is_some_and(|gone| gone.seen <= ticks);
@@ -145,7 +145,7 @@ impl Timeline {
         self.borders.len().next_power_of_two()
     }
 
-    /// Puts the stay with the index `number` at the nodes that make up its range.
+    /// Adds the stay with the index `number` to the nodes of the tree that make up the module's range of addresses.
     fn place(&mut self, number: usize) {
         let range = self.stays[number].module.range;
         let leaf = |address| self.leaves() + self.borders.partition_point(|border| *border < address);
@@ -164,7 +164,8 @@ impl Timeline {
     }
 }
 
-/// Returns the stays of all modules. `lines` must be in the order of the looks.
+/// Returns the stays of all modules, the times for which they were loaded. `lines` must be in the order in which the
+/// tracer looked at the modules.
 fn stays(lines: &[ModuleLine]) -> Vec<ModuleLifetime> {
     let mut stays: Vec<ModuleLifetime> = Vec::new();
     // The stays that have no end yet, by the address at which they begin.

@@ -281,7 +281,7 @@ impl<W: Write> EscapingWriter<W> {
 
     /// Throws away the bytes that are still in the buffer.
     pub(crate) fn abandon(self) {
-        // A plain drop would write them.
+        // A plain drop would write these bytes.
         drop(self.out.into_parts());
     }
 }

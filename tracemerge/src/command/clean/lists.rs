@@ -12,8 +12,8 @@ use crate::os::directory::Kind;
 use crate::output::place::Place;
 use crate::ui::error::Error;
 
-/// Removes the directories of `app` from its lists, except those for which `keep` is true. Deletes a list that has no
-/// other directories; leaves a list that is not the caller's. Returns the errors.
+/// Removes the entries of `app` from the lists of trace directories, except the directories for which `keep` returns
+/// true. Deletes a list that has no other entries; does not change a list that is not the caller's. Returns the errors.
 pub(super) fn forget(app: &App, keep: impl Fn(&Path) -> bool) -> Vec<Error> {
     let lists = lists(app).into_iter();
     lists

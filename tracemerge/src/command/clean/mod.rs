@@ -33,8 +33,8 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, can_ask, count, shown};
 
 /// Deletes the trace files of `app` except those of live runs, the hidden files that the same runs have left beside
-/// them, outputs under default names, and the files that killed merges have left in its directory. With `yes`, the
-/// user has agreed to delete trace files in other directories, too.
+/// them, outputs under default names, and the files that killed merges have left in the directory of `app`. If `yes` is
+/// true, the user has agreed to delete trace files in other directories, too.
 ///
 /// # Errors
 /// If there is neither such an application nor a trace of it. Warns the user of each file that cannot be deleted.
@@ -87,9 +87,9 @@ pub(crate) fn clean(app: &App, yes: bool, messages: &mut Messages) -> Result<(),
     Ok(())
 }
 
-/// Selects the traces to delete: those in directories in which the user expects deletions, and others if the user
-/// agrees. Reports the other directories, and asks about them if that is possible. Returns the selected traces, and the
-/// directories of the traces that stay.
+/// Selects the traces to delete: those in directories in which the user expects deletions and, if the user agrees,
+/// those in other directories. Reports the other directories, and asks the user about them if the user can be asked.
+/// Returns the selected traces, and the directories of the traces that stay.
 fn agreed(
     app: &App,
     traces: Vec<Trace>,
@@ -143,8 +143,8 @@ fn remove_traces(traces: &[Trace], messages: &mut Messages) -> u64 {
     removed
 }
 
-/// Returns the hidden files beside `traces`, which are named after their runs only: files of the same program, run
-/// and owner. The library could not delete them on systems on which an open file keeps its name.
+/// Returns the hidden files beside `traces`, whose names contain only their run, not a thread: files of the same
+/// program, run and owner. The library could not delete them on systems on which an open file keeps its name.
 fn hidden(traces: &[Trace]) -> Vec<PathBuf> {
     let mut runs = HashSet::new();
     for trace in traces {

@@ -17,8 +17,8 @@ use crate::view::layout::Destination;
 /// The number of bytes at the beginning of a file that identify its format.
 const HEAD: u64 = 64 * 1024;
 
-/// Returns the paths of all outputs that `app` may have if the user has named none, each with its format; merged lines
-/// have `None`.
+/// Returns the paths of all outputs that `app` may have if the user has named none, each with its format; `None` stands
+/// for merged lines.
 fn outputs(app: &App) -> Vec<(PathBuf, Option<&'static OutputFormat>)> {
     let merged = app.merged_path();
     let mut outputs = vec![(merged.with_extension(TEXT_EXTENSION), None)];
@@ -29,7 +29,7 @@ fn outputs(app: &App) -> Vec<(PathBuf, Option<&'static OutputFormat>)> {
     outputs
 }
 
-/// Returns whether there is an output of a command that is named after `app`.
+/// Returns whether an output of this command that is named after `app` exists.
 pub(super) fn any(app: &App) -> bool {
     outputs(app).iter().any(|(path, _)| path.symlink_metadata().is_ok())
 }

@@ -51,8 +51,8 @@ impl<'a> OwnershipFilter<'a> {
         is_own() && (other.is_none() || other == app)
     }
 
-    /// Returns whether the user expects deletions in this directory from the application's name alone: it is that of
-    /// the application, or the one that the user has named for traces.
+    /// Returns whether a user who names only the application expects deletions in this directory: it is the
+    /// application's directory, or the directory that the user has named for traces.
     pub(super) fn is_expected(&self, directory: &Path) -> bool {
         identity(directory).is_some_and(|id| self.own.contains(&id) || self.named.as_ref() == Some(&id))
     }

@@ -135,7 +135,7 @@ pub(super) fn add(
     messages: &mut Messages,
 ) -> Result<(), Error> {
     if let Some(other) = apps.iter().find(|app| app.is_data_set()) {
-        // Its records lack what only traces have, such as the sites of messages.
+        // The records of a data set lack what only traces have, such as the sites of messages.
         return Err(Error::plain(format!(
             "cannot add {}, which is a data set itself: to put data sets together, copy their files into one \
              directory",
@@ -187,7 +187,7 @@ fn name_of_machine(given: Option<String>) -> Result<String, Error> {
 }
 
 /// Adds the runs that a job chooses to the set at `path`, as runs of this `machine`. Returns the number of runs that
-/// are new in this state, and the number of those that the set had already.
+/// were added or replaced, and the number of runs that the set had already.
 fn add_chosen(
     path: &Path,
     job: &Job<'_>,
@@ -227,7 +227,7 @@ fn add_chosen(
 }
 
 impl NewRun<'_> {
-    /// Adds the run, if the set does not have it in this state.
+    /// Adds the run to the set, unless the set has the run in the present state of its traces.
     fn add(self, set: &Set, job: &Job<'_>, messages: &mut Messages) -> Result<Added, Error> {
         let failed = |error| Error::io("write to the data set", &set.path, error);
         let state = self.state();
@@ -274,7 +274,8 @@ impl NewRun<'_> {
         Ok(Added::Now)
     }
 
-    /// Returns the states in which the set has the run: several, if sets with the run were copied together.
+    /// Returns the states in which the set has the run. There are several if sets that had the run were copied
+    /// together.
     fn known(&self, locked: &Locked<'_>) -> io::Result<Vec<KnownRun>> {
         let own = self.place_in_runs();
         let mut known = Vec::new();
@@ -285,9 +286,9 @@ impl NewRun<'_> {
         Ok(known)
     }
 
-    /// Rewrites the files with rows of several runs without the rows of this run: those in the folders of the files
-    /// `old` and `added`. Adds the rewritten files to `added`, and the places of files that would have no rows to
-    /// `removed`.
+    /// Rewrites files that have rows of this and of other runs, without the rows of this run. Looks for them in the
+    /// folders of the files `old` and `added`. Adds the rewritten files to `added`, and to `removed` the places of the
+    /// files that would have no rows.
     fn write_without(
         &self,
         old: &[FilePlace],

@@ -136,7 +136,7 @@ impl Compaction<'_> {
         Ok(files)
     }
 
-    /// Reports a file that cannot be read, once.
+    /// Reports that a file cannot be read, but only once for each file.
     fn leave(&mut self, place: FilePlace, error: &std::io::Error, messages: &mut Messages) {
         let text = named(&place, error);
         if self.damaged.insert(place) {
@@ -144,7 +144,8 @@ impl Compaction<'_> {
         }
     }
 
-    /// Puts some small files of a folder together. Returns whether there were at least two.
+    /// Puts some small files of a folder together, unless its day is not over and it has few files. Returns whether
+    /// files were put together.
     fn step(
         &mut self,
         table: TableName,

@@ -2,9 +2,9 @@
 //! threads' sorts of messages.
 //!
 //! First, messages of sorts that the other thread does not have are left out, and so are the messages that both begin
-//! and end with. Of the rest, few differences are found by Myers' greedy algorithm, whose time grows with their
-//! number, and many by rows of bits, whose time is known beforehand. If the budget suffices for neither, the threads
-//! are compared in parts.
+//! and end with. Of the rest, Myers' greedy algorithm finds the differences if they are few: its time grows with their
+//! number. An algorithm on rows of bits, whose time is known beforehand, finds many differences. If the budget suffices
+//! for neither, the threads are compared in parts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -59,8 +59,7 @@ fn of_sorts_in(messages: &[SortId], other: &[SortId]) -> Vec<SortId> {
     messages.iter().copied().filter(|sort| sorts.contains(sort)).collect()
 }
 
-/// Returns the length of a longest common subsequence, and true; or the length of a long common subsequence, and
-/// false.
+/// Returns the length of a common subsequence, and whether it is certain that no common subsequence is longer.
 fn common(a: &[SortId], b: &[SortId], budget: &mut Budget) -> (usize, bool) {
     let cost = a.len().div_ceil(64) as u64 * b.len() as u64;
     let steps = cost.min(budget.0) / (2 * STEP);
@@ -107,8 +106,8 @@ fn edits(a: &[SortId], b: &[SortId], limit: u64) -> (Option<usize>, u64) {
     (None, steps)
 }
 
-/// The lengths of longest common subsequences of each prefix of one sequence with all of another: a bit for each
-/// element of the first, which is zero if the element increases that length by one.
+/// The length of the longest common subsequence of each prefix of a first sequence with a whole second sequence. It is
+/// stored as a bit for each element of the first sequence: the bit is 0 if the length grows by one at that element.
 struct Prefixes {
     bits: Vec<u64>,
 }
@@ -117,7 +116,7 @@ struct Prefixes {
 enum Mask {
     /// A bit for each position in the sequence.
     Bits(Vec<u64>),
-    /// The positions, if they are so few that setting a bit for each is less work than a round.
+    /// The positions, if there are so few that setting a bit for each is less work than a call of `round`.
     Places(Vec<usize>),
 }
 

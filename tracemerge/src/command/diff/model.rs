@@ -384,14 +384,14 @@ fn once<'a>(counts: impl IntoIterator<Item = &'a SortCounts>) -> (u64, u64) {
     once.fold((0, 0), |(a, b), counts| (a + counts.a, b + counts.b))
 }
 
-/// Returns the number of sorts that are listed individually, of `all`. The last `once` sorts occur at most once in
-/// each trace: listing some of these would say less than their number does.
+/// Returns the number of sorts, of `all` in total, that are listed one by one. The last `once` sorts occur at most once
+/// in each trace: a list of some of them would say less than their number does.
 fn listed(all: usize, once: u64, rows: usize) -> usize {
     if all <= rows { all } else { rows.min(all.saturating_sub(usize::try_from(once).unwrap_or(all))) }
 }
 
-/// Returns all sorts of messages; those that differ most come first. Sorts that no trace has twice follow all others,
-/// and those of them that only one trace has come last.
+/// Returns all sorts of messages; those that differ most come first. Sorts that no trace has twice follow all other
+/// sorts; of these, the sorts that only one trace has come last.
 fn sorts_by_significance(a: &Input, b: &Input, sorts: &Sorts) -> Vec<(SortCounts, SortSide, SortSide)> {
     let ids = (0..).take_while(|id| sorts.get(*id).is_some());
     let sort = |sort| {

@@ -169,7 +169,8 @@ mod tests {
         see(&Pool::of([a.iter().collect(), b.iter().collect()]));
     }
 
-    /// Removes each message of `a` from `b` once, and returns the numbers of remaining messages of both.
+    /// Pairs each message of `a` with an equal message of `b`, if there is one left. Returns the numbers of messages of
+    /// `a` and of `b` without a partner.
     fn left(a: &[SortId], b: &[SortId]) -> (usize, usize) {
         let (mut only_a, mut b) = (0, b.to_vec());
         for sort in a {

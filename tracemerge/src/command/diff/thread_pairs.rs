@@ -10,8 +10,8 @@ use crate::view::sorts::SortId;
 /// The threads of both traces, matched by their names without numbers: single threads as pairs, and several threads of
 /// one name as pools.
 pub(super) struct MatchedThreads<'a> {
-    /// The pairs with threads of the first trace, in their order, then the pairs with a thread that only the second
-    /// trace has.
+    /// The pairs that have a thread of the first trace, in the order of these threads, then the threads that only the
+    /// second trace has, each as a pair with one side.
     pub pairs: Vec<Pair<'a>>,
     /// The pools of the first trace in the order of their first threads, then the pools that only the second trace has.
     pub pools: Vec<Pool<'a>>,

@@ -1,5 +1,5 @@
-//! The lines of a thread that its ring had before any file: they are shown from the ring, and recognized when they come
-//! in a file.
+//! The lines of a thread that its ring had before any file had them: they are shown from the ring, and recognized when
+//! they arrive in a file.
 //!
 //! A ring loses lines when the flusher writes them to a file, which may be another file than the one that is being
 //! read, or when newer lines overwrite them. The two cases look the same, so the lines are kept for some rounds.
@@ -19,15 +19,16 @@ const MAX_LINES_AHEAD: usize = 1 << 16;
 /// The lines that were shown from the ring and that no file has had yet, in the order of their ticks.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// The lines that a reading of the ring did not find there any more, with the round of that reading.
+    /// The lines that a reading of the ring did not find in the ring any more, with the number of the round of that
+    /// reading.
     lost: VecDeque<(LineDigest, u64)>,
     /// The lines that the ring had when it was last read.
     in_ring: VecDeque<LineDigest>,
 }
 
 impl Ahead {
-    /// Returns whether a file's line was shown from the ring. Forgets it, and the lines with fewer ticks, which were
-    /// overwritten: files are read in the order in which they were written.
+    /// Returns whether a file's line was shown from the ring. Forgets that line, and the lines with fewer ticks, which
+    /// were overwritten in the ring: files are read in the order in which they were written.
     pub(super) fn take(&mut self, digest: LineDigest) -> bool {
         remove(&mut self.lost, digest, |lost| lost.0, drop)
             || remove(&mut self.in_ring, digest, |line| *line, drop)

@@ -61,15 +61,16 @@ pub(super) struct FileReader {
     pub id: FileId,
     /// The number of bytes that were read.
     pub read: u64,
-    /// The last bytes that were read: a file that replaces another may get the same inode number.
+    /// The last bytes that were read. They show whether another file has replaced this one, because it may have got the
+    /// same inode number.
     before: Vec<u8>,
-    /// The number of bytes of the file up to which it is to be read.
+    /// The offset up to which the file is to be read.
     pub goal: u64,
     /// The file, open until it is read up to the goal.
     pub open_file: Option<File>,
     /// The file, held open as long as a process may write to it: it stays readable if its name changes.
     held: Option<HeldFile>,
-    /// Whether no process will write to the file any more: its end is the end of a line.
+    /// Whether no process will write to the file any more. If so, the end of the file ends its last line.
     pub finished: bool,
 }
 
@@ -165,7 +166,8 @@ impl FileReader {
         }
     }
 
-    /// Reads the lines of a raw file from the start of a block, which defines the file's sites.
+    /// Reads the lines of a raw file after the reader's position. Reads from the start of a block on, because each
+    /// block defines the sites of its own records.
     fn records(&self, file: &File) -> Option<ReadLines> {
         let start = self.read / raw::BLOCK * raw::BLOCK;
         let from = usize::try_from(self.read - start).ok()?;
@@ -225,9 +227,9 @@ fn whole_lines(bytes: &[u8]) -> usize {
     memrchr(b'\n', bytes).map_or(0, |at| at + 1)
 }
 
-/// Returns the number of bytes in whole lines, without those of a message that continues in an incomplete line: a
-/// message longer than its ring is seen before it is complete. If there is `more` to read, the last message may
-/// continue in that.
+/// Returns the number of bytes in whole lines, without the lines of a message that continues in an incomplete line: a
+/// message that is longer than its ring is seen before it is complete. If there is `more` to read, the last message may
+/// continue there.
 pub(super) fn whole_records(bytes: &[u8], more: bool) -> usize {
     let end = whole_lines(bytes);
     let kind = |line: &[u8]| Line::parse(strip_line_feed(line)).ok().map(|line| line.kind);
@@ -268,7 +270,7 @@ pub(super) struct ReadLines {
     pub read: Vec<u8>,
     /// The bytes of the file after the whole lines.
     pub rest: Vec<u8>,
-    /// Whether there is more to read before the goal.
+    /// Whether the file has more to read before the offset up to which it is to be read.
     pub more: bool,
 }
 

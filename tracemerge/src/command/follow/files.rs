@@ -37,7 +37,7 @@ pub(super) struct ListedFile {
     number: u32,
 }
 
-/// The directories that were searched, each with the time at which it had last been changed then.
+/// The directories that were searched, each with the time of the directory's last change at that search.
 #[derive(Default)]
 pub(super) struct Directories(HashMap<PathBuf, SystemTime>);
 
@@ -134,8 +134,8 @@ impl Files {
         all_read
     }
 
-    /// Returns whether a file of `user` may belong to the run of `key`: files of other users do not, unless the run has
-    /// recorded that its process became theirs.
+    /// Returns whether a file of `user` may belong to the run of `key`. Files of the caller and of the executable's
+    /// owner may. A file of any other user may not, unless the run has recorded that its process became that user's.
     fn counts(&self, user: u32, key: &ThreadKey, users: &Owners) -> bool {
         if users.rank(user) != Rank::Other {
             return true;

@@ -1,7 +1,7 @@
 //! The stage after *select*: it puts a `# late` line before records that are shown too late.
 //!
-//! A line that was late among all lines need not be late among the shown ones, and some late lines may not be shown
-//! at all; so this stage determines lateness again.
+//! A line that was late among all lines need not be late among the lines that the view shows, and some late lines may
+//! not be shown at all. So this stage determines again which records are late.
 
 use std::io;
 

@@ -168,7 +168,7 @@ struct Follower<O> {
     /// The time when following began.
     since: Wall,
     streams: HashMap<ThreadKey, Stream>,
-    /// The thread that had each ring when it was last read.
+    /// For the path of each ring, the thread that had the ring when it was last read.
     by_ring: HashMap<PathBuf, ThreadKey>,
     order: Order<O>,
 }

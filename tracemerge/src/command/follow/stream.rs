@@ -55,7 +55,7 @@ impl ThreadKey {
     }
 }
 
-/// Lines that wait to be shown.
+/// Lines of one thread that were found together and wait to be shown.
 struct Chunk {
     bytes: Vec<u8>,
     at: usize,
@@ -264,8 +264,8 @@ impl Stream {
         }
     }
 
-    /// Leaves a file, because the thread continues in another one. If the file is held open or still has its name, it
-    /// becomes a former file, whose remaining bytes are read first: no process writes to it any more.
+    /// Leaves a file, because the thread continues in another one. If the file has bytes that were not read yet, it
+    /// becomes a former file, whose remaining bytes are read before the new file: no process writes to it any more.
     fn leave(&mut self, mut former: FileReader) {
         let is_other = self.reader.as_ref().is_some_and(|reader| reader.id != former.id);
         let length = former.held_length().unwrap_or(former.goal);
@@ -373,8 +373,8 @@ impl Stream {
         chunk.line().map(|line| line.ticks)
     }
 
-    /// Returns the ticks up to which the queue is to be shown now, the largest of the chunks that were found in rounds
-    /// before `round`; `None` if there is no such chunk.
+    /// Returns the ticks up to which the queue is to be shown now: the largest ticks of lines that were found in rounds
+    /// before `round`; `None` if there are no such lines.
     pub(super) fn due(&self, round: u64) -> Option<u64> {
         self.queue.iter().filter(|chunk| chunk.round < round).map(|chunk| chunk.last).max()
     }

@@ -41,7 +41,7 @@ impl BootReadings {
         BootReadings { run: run.clone(), first, last: VecDeque::new(), clock, since: None }
     }
 
-    /// Keeps `reading` if it is at least `apart` nanoseconds from the last one.
+    /// Keeps `reading` if it is at least `apart` nanoseconds away from the last kept reading.
     fn keep(&mut self, reading: Anchor, apart: u64) {
         let last = self.last.back().unwrap_or(&self.first);
         if reading.wall.0.abs_diff(last.wall.0) >= apart {
@@ -123,12 +123,12 @@ pub(super) struct FollowEnd {
 }
 
 impl FollowEnd {
-    /// Returns a limit at the time `when`.
+    /// Returns the end of following at the time `when`.
     pub(super) fn new(when: When, zone: TimeZone, began: Wall) -> FollowEnd {
         FollowEnd { when, zone, began }
     }
 
-    /// Returns the first ticks by `clock` that are not before the limit, for runs that began at `first`.
+    /// Returns the first ticks by `clock` that are not before the end of following, for runs that began at `first`.
     pub(super) fn ticks(&self, clock: &TickClock, first: Wall) -> Ticks {
         // The trace has no end yet: a time of day is in the future.
         let steady = (clock.steady(clock.ticks(first)), u64::MAX);
@@ -136,13 +136,14 @@ impl FollowEnd {
         self.when.ticks(clock, period, &self.zone).unwrap_or(Ticks(u64::MAX))
     }
 
-    /// Returns whether the limit has passed, for runs that began at `first` by `clock`.
+    /// Returns whether the end of following has passed, for runs that began at `first` by `clock`.
     pub(super) fn is_over(&self, clock: &TickClock, first: Wall) -> bool {
         let until = clock.wall(self.ticks(clock, first));
         wall_clock(SystemTime::now()).0 >= until.0.saturating_add(MAX_CLOCK_ERROR_NS)
     }
 
-    /// Returns whether the limit has passed before any run has begun, if this can be determined.
+    /// Returns whether the end of following has passed although no run has begun yet; false if this cannot be
+    /// determined.
     pub(super) fn is_over_before_start(&self) -> bool {
         matches!(self.when, When::Instant(_) | When::Local(_) | When::OfDay(..))
             && self.is_over(&wall_as_ticks(), self.began)

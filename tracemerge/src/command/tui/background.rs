@@ -17,8 +17,8 @@ use crate::view::request::Request;
 pub(super) struct Making(Receiver<Result<Vec<u8>, Error>>);
 
 impl Making {
-    /// Begins to make the view with this name, of the records that the request selects. `options` are those of the
-    /// view's subcommand.
+    /// Begins to make, in a background thread, the view called `name` of the records that the request selects.
+    /// `options` are those of the view's subcommand.
     pub(super) fn begin(
         (apps, choice, mut request): (Vec<App>, Choice, Request),
         name: &str,
@@ -41,7 +41,7 @@ impl Making {
         Making(receiver)
     }
 
-    /// Returns the text of the view, or the error, once it is made; `None` before.
+    /// Returns the text of the view, or the error; `None` if the view is not complete yet.
     pub(super) fn made(&self) -> Option<Result<Vec<u8>, Error>> {
         match self.0.try_recv() {
             Ok(made) => Some(made),

@@ -69,7 +69,7 @@ fn body(tui: &Tui) -> Vec<Line<'static>> {
     let selected = tui.lines.selected;
     let mut lines: Vec<_> =
         rows.iter().map(|row| text_line(tui, tui.lines.window.text(*row), Some(*row) == selected)).collect();
-    // As `vi` shows that the text has ended.
+    // `vi` marks the lines after the end of a text in the same way.
     lines.resize(tui.body().max(lines.len()), Line::from("~").style(dim(tui)));
     lines
 }

@@ -16,7 +16,7 @@ const CONTEXT: i64 = 5;
 struct Search {
     pattern: Regex,
     forward: bool,
-    /// The loaded line to begin with; `None` if the loaded lines have no further match.
+    /// The loaded line at which the search goes on; `None` if no further loaded line matches.
     from: Option<RowId>,
     /// The place at which the next part to search begins or, if the search goes backward, ends.
     place: Place,
@@ -52,7 +52,7 @@ pub(super) enum Step {
 }
 
 impl Lines {
-    /// Returns lines that begin at a place, of which none is loaded yet.
+    /// Returns the lines from a place on, none of which is loaded yet.
     pub(super) fn at(place: Place) -> Lines {
         Lines {
             window: Window::at(place),
@@ -66,7 +66,7 @@ impl Lines {
         }
     }
 
-    /// Shows the lines from a place on; if none follows it, the last lines.
+    /// Shows the lines from a place on or, if no line follows the place, the last lines.
     pub(super) fn go_to(&mut self, place: Place) {
         self.stop();
         self.is_pending = true;
@@ -237,7 +237,7 @@ impl Lines {
         (row, moved)
     }
 
-    /// Loads the next part at one end of the window; returns whether there was one.
+    /// Loads the next part of the traces at one end of the loaded lines; returns whether there was such a part.
     fn extend(&mut self, traces: &mut Traces, forward: bool) -> Result<bool, Error> {
         let ends = self.window.ends;
         let next = if forward { traces.behind(ends.1) } else { traces.before(ends.0) };

@@ -88,7 +88,7 @@ impl Pane {
         Some(behind.iter().take_while(|byte| **byte == b' ').count())
     }
 
-    /// Returns the last of the rows that are indented below a row; the row itself if there are none.
+    /// Returns the index of the last row that is indented below `row`; `row` itself if there is none.
     fn end_of(&self, row: usize) -> usize {
         let Some(own) = self.indentation(row) else { return row };
         let below =
@@ -96,7 +96,7 @@ impl Pane {
         below.last().unwrap_or(row)
     }
 
-    /// Returns the rows that are not folded away.
+    /// Returns the indices of the rows that are shown, because they are not below a folded row.
     pub(super) fn shown(&self) -> Vec<usize> {
         let (mut shown, mut row) = (Vec::new(), 0);
         while row < self.rows.len() {

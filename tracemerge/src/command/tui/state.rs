@@ -24,7 +24,7 @@ use crate::view::wanted_threads::ThreadSelector;
 const LOOK: Duration = Duration::from_millis(500);
 /// The time for which work is done before the screen is drawn again.
 const WORK: Duration = Duration::from_millis(60);
-/// The number of lines of the screen for each lane that is shown.
+/// The number of lines that the screen needs for each lane: a larger screen shows more lanes.
 const LANES: usize = 5;
 /// The least number of lines of a screen that has lanes.
 const LEAST: usize = 12;
@@ -84,7 +84,7 @@ pub(super) struct Tui {
 }
 
 impl Tui {
-    /// Begins with the first line, or with the last one if new records are to be followed.
+    /// Makes a terminal view that begins with the first line or, if new records are to be followed, with the last line.
     pub(super) fn new(traces: Traces, has_colours: bool, is_following: bool) -> Tui {
         let (first, end) = traces.ends();
         let lines = Lines::at(if is_following { end } else { first });
@@ -545,7 +545,7 @@ impl Tui {
         format!("{following}{at} of {all}  {line}")
     }
 
-    /// Returns a text for the work in progress, if there is any.
+    /// Returns a text that describes the work in progress; `None` if nothing is in progress.
     pub(super) fn doing(&self) -> Option<String> {
         let place = self.lines.searched()?;
         Some(format!("searching, at {} % (Esc ends it)", self.traces.percent(place)))

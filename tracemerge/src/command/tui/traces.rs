@@ -56,7 +56,7 @@ pub(super) struct Row {
     end: usize,
 }
 
-/// All shown lines of one period, loaded together.
+/// A part of the traces: all lines of one period that the view shows, loaded together.
 #[derive(Debug)]
 pub(super) struct Part {
     pub boot: usize,
@@ -77,7 +77,7 @@ impl Part {
         self.text.len() + self.rows.len() * size_of::<Row>()
     }
 
-    /// Makes a part of records as [`Framed`] writes them.
+    /// Makes a part from `framed`, records in the form in which [`Framed`] writes them.
     fn of(boot: usize, period: Range<u64>, framed: Vec<u8>) -> Part {
         let (mut rows, mut at) = (Vec::new(), 0);
         while let Some((head, rest)) = framed[at..].split_first_chunk::<HEAD>() {
@@ -380,7 +380,7 @@ impl Traces {
         (low, high)
     }
 
-    /// Merges and returns the lines of a period.
+    /// Merges the lines that a boot has in a period of ticks, and returns them as a part.
     ///
     /// # Errors
     /// A file changes while it is read.

@@ -126,7 +126,7 @@ impl Window {
         (before, all)
     }
 
-    /// Returns the first line at a place or after it, of those that are loaded.
+    /// Returns the first loaded line at a place or after it.
     pub(super) fn from(&self, place: Place) -> Option<RowId> {
         for (number, part) in self.parts.iter().enumerate() {
             let row = part.rows.partition_point(|row| Place { boot: part.boot, ticks: row.ticks } < place);

@@ -69,7 +69,7 @@ impl Limits {
         }
     }
 
-    /// Returns whether all rows are wanted.
+    /// Returns whether there are no limits, so that all rows are wanted.
     pub(super) fn are_none(&self) -> bool {
         self.by_boot.is_none() && self.processes.is_empty() && self.threads.is_empty()
     }

@@ -146,7 +146,7 @@ impl Columns {
     }
 }
 
-/// The use that is made of a row.
+/// What becomes of a row of the table.
 #[derive(Clone, Copy)]
 enum Use {
     /// The row is left out: it lacks ticks, a run, a thread or a kind.
@@ -226,7 +226,7 @@ impl Threads<'_> {
         Ok(())
     }
 
-    /// Returns the use that is made of the next row. `with_calls` says whether calls that are not wanted are followed.
+    /// Decides what becomes of the next row. `with_calls` says whether calls that are not wanted are followed.
     fn use_of_row(&mut self, columns: &mut Columns, with_calls: bool) -> io::Result<Use> {
         let Columns { ticks, host, run, tid, kind, boot, pid, thread, .. } = columns;
         let (ticks, host, run) = (ticks.integer(), host.text()?.unwrap_or_default(), run.text()?);

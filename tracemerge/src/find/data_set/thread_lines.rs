@@ -94,7 +94,7 @@ impl ThreadLines {
         self.lines.len() - before
     }
 
-    /// Stores the ticks of a record that becomes no line: the trace may end with them.
+    /// Stores the ticks of a record that becomes no line, because the trace may end at these ticks.
     pub(super) fn leave_out(&mut self, ticks: Ticks) {
         self.last_row = ticks.0;
     }

@@ -296,8 +296,8 @@ impl Log<'_> {
         }
     }
 
-    /// Returns, in words, which lines were placed without a time of their own, and which zone was assumed; `None` if
-    /// nothing was assumed.
+    /// Returns a text that says which lines were placed without a time of their own, and which zone was assumed; `None`
+    /// if nothing was assumed.
     fn assumptions(&self) -> Option<String> {
         let mut said = Vec::new();
         let (behind, before) = self.untimed;

@@ -84,9 +84,9 @@ pub(super) fn give_up_contradictions(
 /// distance in time.
 type Rank = (bool, u32, f64);
 
-/// Gives up one point that limits an edge of `cycle` near the grid time `at`: a point of a wall clock if there is one,
-/// and of several points the one with the fewest companions. Returns the index of its pair; `None` if there is no such
-/// point.
+/// Gives up one point, the bound from one message, that limits an edge of the contradiction `cycle` near the grid time
+/// `at`: a point of a wall clock if there is one, and of several points the one with the fewest companions. Returns the
+/// index of the point's pair; `None` if there is no such point.
 fn give_up_one(
     grid: &Grid,
     links: &mut [Link],

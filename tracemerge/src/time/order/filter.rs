@@ -1,19 +1,19 @@
-//! The filter for the points of a pair of clocks, as a stream: wrong matches are named, the points with the tightest
-//! limits are not trusted, and the other points go to the hulls. It needs memory for two blocks of points and for the
-//! hulls.
+//! The filter for the points of a pair of clocks, as a stream. A point is the bound that one message gives for the
+//! offset of the two clocks. Wrong matches are named, the points with the tightest limits are not trusted, and the
+//! other points go to the hulls. It needs memory for two blocks of points and for the hulls.
 
 use super::Assumptions;
 use super::hull::Hull;
 
-/// The shortest and the longest duration of a block, in seconds.
+/// The shortest and the longest usual duration, in seconds, of a block of points that are judged together.
 const BLOCK_SECONDS: (f64, f64) = (20.0, 300.0);
-/// The duration of a block, in seconds, from which on it ends even if it has few points.
+/// The duration, in seconds, after which a block ends even if it has only half of the points that a block usually has.
 const SPARSE_SECONDS: f64 = 60.0;
-/// The number of points with which a block may end, and the number with which it ends in any case.
+/// The number of points from which on a block may end, and the number at which it ends in any case.
 const BLOCK_POINTS: (usize, usize) = (48, 800);
-/// The distance of two limits, in nanoseconds, within which their points support each other.
+/// The greatest distance, in nanoseconds, of two bounds for an offset whose points support each other.
 const NEAR_NS: f64 = 60_000.0;
-/// The greatest probability that a block has more wrong matches than points that are not trusted.
+/// The greatest accepted probability that a block has more wrong matches than points that are left out as not trusted.
 const RISK: f64 = 1e-5;
 
 /// The direction of a message between two clocks.
@@ -118,7 +118,7 @@ impl PairStream {
         self.current.points[direction as usize].push(Point { s, u, id });
     }
 
-    /// Ends the stream: the points that still wait go to the hulls.
+    /// Ends the stream: judges the points that still wait, and passes those that count to the hulls.
     pub fn finish(&mut self) {
         if self.current.len() >= BLOCK_POINTS.0 / 2 {
             self.end_block();
@@ -154,8 +154,8 @@ impl PairStream {
             + self.pending.len()
     }
 
-    /// Judges the pending block, because its neighbours are known now, and passes its points to the hulls. The current
-    /// block becomes the pending one.
+    /// Judges the pending block, because its neighbours are known now, and passes those of its points that count to the
+    /// hulls. The current block becomes the pending one.
     fn end_block(&mut self) {
         std::mem::swap(&mut self.current, &mut self.pending);
         // The former pending block is in `current` now.
@@ -277,8 +277,8 @@ impl PairStream {
     }
 }
 
-/// Returns how many of `points` points, those with the lowest bounds, are not trusted: so many that more wrong matches
-/// are very unlikely. `share` is the assumed share of wrong matches.
+/// Returns the number of points, of `points` in all, that are not trusted because they have the lowest bounds. It is
+/// chosen so that more wrong matches are very unlikely. `share` is the assumed share of wrong matches.
 fn not_trusted(points: usize, share: f64) -> usize {
     // The probabilities of so many wrong matches, summed up from none on.
     let mut probability = (1.0 - share).powi(i32::try_from(points).unwrap_or(i32::MAX));

@@ -22,7 +22,8 @@ pub(super) struct HullPoint {
     pub id: u32,
 }
 
-/// The number of points on each side of a time that are combined with points of the opposite direction.
+/// The number of points on each side of a time that are combined with points of the opposite direction, to find the
+/// limit at that time.
 const NEAR: usize = 6;
 
 /// The lower convex hull of points lifted by `sigma s²/2`, in the order of time.
@@ -32,8 +33,8 @@ pub(super) struct Hull {
 }
 
 impl Hull {
-    /// Adds a point, unless it is not later than the last point. A point may always be left out: the limits are then
-    /// only less exact.
+    /// Adds a point. Leaves it out if it is earlier than the last point, or is at the same time and limits the offset
+    /// less. A point may always be left out: the limits are then only less exact.
     #[inline]
     pub(super) fn push(&mut self, sigma: f64, s: f64, u: f64, id: u32) {
         let lifted = u + sigma * s * s / 2.0;

@@ -18,7 +18,7 @@ pub(super) fn set_nominal(
     root: usize,
     is_soft: impl Fn(u32) -> bool,
 ) {
-    // The lines by the clocks' own readings.
+    // At first, the line of each epoch is that of its own readings.
     for epoch in &mut *epochs {
         (epoch.shift, epoch.rate) = (0.0, 1.0);
     }

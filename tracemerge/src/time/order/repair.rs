@@ -41,7 +41,7 @@ pub(super) fn repair(
         if !any {
             return;
         }
-        // Messages of the same segment limit it, too, lest the change reverse them.
+        // The other messages near the same grid times are limits, too, so that the change does not reverse them.
         let is_touched: Vec<bool> = missing.iter().map(|missing| !missing.is_empty()).collect();
         for (message, verdict) in messages.all.iter().zip(&order.verdicts) {
             if is_kept(*verdict) {

@@ -181,7 +181,8 @@ pub(crate) fn solve(
     let times =
         Times { grid: &grid, offsets: &offsets, limits: &limits, epochs: &epochs, root, links: &links };
     order.knots = (0..clocks).map(|clock| times.knots(clock, &jumps)).collect();
-    // The promise, once more by the times that are shown.
+    // No message that counts may be received before it is sent: this is checked once more with the times that are
+    // shown.
     for (at, message) in input.iter().enumerate() {
         let is_reversed = order.verdicts[at] == Verdict::Kept
             && message.from.max(message.to) < clocks

@@ -18,7 +18,7 @@ pub(super) struct Times<'a> {
 }
 
 impl Times<'_> {
-    /// Returns the knot of an epoch at a reading of its clock.
+    /// Returns the knot at a reading of an epoch's clock: the reading with its time and its limits.
     fn knot(&self, epoch: usize, reading: i64) -> Knot {
         let nominal = self.epochs[epoch].nominal(reading);
         let (at, share) = self.grid.place(nominal * 1e-9);
@@ -38,7 +38,7 @@ impl Times<'_> {
         Knot { reading, time: time(offset), limits: (earliest, latest) }
     }
 
-    /// Returns the knots of a clock.
+    /// Returns the knots of a clock, which are readings with their times, in the order of readings.
     pub(super) fn knots(&self, clock: u32, jumps: &[Jump]) -> Vec<Knot> {
         let mut own: Vec<usize> =
             (0..self.epochs.len()).filter(|epoch| self.epochs[*epoch].clock == Some(clock)).collect();

@@ -310,7 +310,7 @@ pub(super) fn value_of<'a>(words: &'a [OsString], option: &str) -> Option<&'a Os
     })
 }
 
-/// Returns the words without an option and its value.
+/// Returns `words` without the option `option` and its value.
 fn without_option(words: &[OsString], option: &str) -> Vec<OsString> {
     let mut kept = Vec::new();
     let mut words = words.iter();
@@ -330,8 +330,8 @@ fn without_option(words: &[OsString], option: &str) -> Vec<OsString> {
 struct Directories {
     /// The directory for built programs: `tracer` in Cargo's target directory.
     target: PathBuf,
-    /// The directory for intermediate files, if Cargo has another one for them than for programs, as a value of
-    /// `build.build-dir`.
+    /// The directory for intermediate files, as a value of `build.build-dir`; `None` if Cargo puts these files into the
+    /// directory for programs.
     build: Option<PathBuf>,
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> 
 fn process_start(pid: u32) -> Option<Wall> {
     /// The units per second in which Linux gives the start of a process.
     const UNITS_PER_SECOND: u64 = 100;
-    /// The seconds by which the result is earlier than the time from Linux.
+    /// The number of seconds by which the result is earlier than the time that Linux states.
     const TOLERANCE: u64 = 2;
     let status = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the name, which may contain spaces and parentheses.

@@ -299,7 +299,7 @@ mod x86_64 {
     /// Does the work of [`index`] after its first checks, with the instructions of AVX2.
     ///
     /// # Safety
-    /// See [`has_avx2`].
+    /// [`has_avx2`] must have returned true.
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     unsafe fn index_avx2(
         text: &[u8],
@@ -325,7 +325,7 @@ mod x86_64 {
     /// Does the work of [`super::gather_into`], with the instructions of AVX2.
     ///
     /// # Safety
-    /// See [`has_avx2`].
+    /// [`has_avx2`] must have returned true.
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     pub(super) unsafe fn gather_avx2(
         words: (&[u64], &[u64]),

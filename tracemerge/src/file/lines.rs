@@ -77,7 +77,8 @@ fn common_kind(head: &[u8; HEAD]) -> Option<u8> {
     (digits && matches!(kind, b':' | b'|' | b'>' | b'<' | b'^' | b'!' | b'#')).then_some(kind)
 }
 
-/// Returns the length of the rest of a line: including its line feed, or up to a NUL, or to the end of the bytes.
+/// Returns the number of bytes of `payload` that belong to the line that it begins in: up to and including the first
+/// line feed, or up to the first NUL, or all bytes.
 #[inline]
 fn length(payload: &[u8]) -> usize {
     match memchr2(b'\n', 0, payload) {

@@ -98,7 +98,7 @@ impl Map {
         }
     }
 
-    /// Maps the first `length` bytes of a file, which are all its bytes.
+    /// Maps a whole file, which has `length` bytes.
     fn of_length(file: &File, length: u64, path: &Path) -> Result<Map, Error> {
         let Ok(length @ 1..) = usize::try_from(length) else {
             // An empty mapping is not allowed; neither can a file be mapped that is longer than this machine's
@@ -407,7 +407,7 @@ pub(crate) fn open_known(path: &Path) -> Result<(File, Metadata), Error> {
     Ok((file, metadata))
 }
 
-/// Returns an error unless the metadata are those of a regular file.
+/// Checks that the metadata are those of a regular file; `path` is for the error.
 fn regular(path: &Path, metadata: &Metadata) -> Result<(), Error> {
     if metadata.is_file() {
         return Ok(());

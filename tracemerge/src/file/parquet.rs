@@ -6,8 +6,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-/// The version of the schema of our files in Parquet, in the metadata of each file under [`VERSION_KEY`]. A column that
-/// is added needs no other version; one that changes its meaning or its type does.
+/// The version of the schema of the files in Parquet that this program writes. The metadata of each file have it under
+/// [`VERSION_KEY`]. A new column needs no new version; a column that changes its meaning or its type needs one.
 pub(crate) const VERSION: u32 = 1;
 /// The key of the schema's version in a file's metadata.
 pub(crate) const VERSION_KEY: &str = "tracer.schema";
@@ -34,10 +34,10 @@ const MARK: &[u8] = b"PAR1";
 /// The greatest length of metadata that are read, in bytes.
 const MAX_METADATA: u64 = 64 << 20;
 
-/// Opens a file whose length and version are checked.
+/// Opens a file in Parquet, after a check of its length and of the version of its schema.
 ///
 /// # Errors
-/// The file is not in Parquet, cannot be read, or is of a later version of this program.
+/// The file is not in Parquet, cannot be read, or was written by a later version of this program.
 pub(crate) fn open(mut file: File) -> io::Result<SerializedFileReader<File>> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let length = file.metadata()?.len();

@@ -28,8 +28,9 @@ pub(crate) trait LineSource: Debug + Send + Sync {
     /// Returns the ticks of the first line and of the last; `None` if there is no line.
     fn period(&self) -> Option<(u64, u64)>;
 
-    /// Returns the approximate number of bytes of the lines with smaller `ticks`. It never decreases with more ticks.
-    /// The sizes of slices depend on this number and it is requested often, so it should be a lookup in an index.
+    /// Returns the approximate number of bytes of the lines whose ticks are less than `ticks`. For greater `ticks`, the
+    /// number is never less. The sizes of slices depend on this number and it is requested often, so it should be a
+    /// lookup in an index.
     fn bytes_before(&self, ticks: u64) -> u64;
 
     /// Returns the number of bytes of all lines, or of the records they are made from.

@@ -86,8 +86,8 @@ impl Walk {
         }
     }
 
-    /// Adds an entry of a directory to `below` if it is a directory to search, and remembers its application if it is
-    /// the newest trace so far. Symbolic links are not followed.
+    /// Examines an entry of a directory. Adds a directory that is to be searched to `below`; stores the application of
+    /// a trace file that is the newest so far. Symbolic links are not followed.
     fn take(&mut self, directory: &Path, entry: &DirEntry, below: &mut Vec<PathBuf>) {
         let (name, Ok(file_type)) = (entry.file_name(), entry.file_type()) else { return };
         let is_hidden = name.as_encoded_bytes().starts_with(b".");

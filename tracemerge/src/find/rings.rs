@@ -184,7 +184,7 @@ fn places_of_owner(trace: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// Returns no directories: each user has a private place, which others cannot see.
+/// Returns an empty list, because on this system other users cannot see the directories of a user's runs.
 #[cfg(not(unix))]
 fn places_of_owner(_trace: &Path) -> Vec<PathBuf> {
     Vec::new()

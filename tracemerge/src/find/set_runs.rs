@@ -60,7 +60,7 @@ struct Entry<'a> {
     last: u64,
     state: &'a str,
     place: &'a FilePlace,
-    /// The greatest number that a file of the run has in each table and day.
+    /// For each table and day, the greatest number in the names of the run's files.
     numbers: HashMap<(&'a str, &'a str), u32>,
 }
 

@@ -76,7 +76,7 @@ impl Skipped {
     }
 }
 
-/// The runs of other users.
+/// The runs of other users that are requested, and the results of recovering dead runs of other users.
 #[derive(Debug, Default)]
 pub(crate) struct RunsOfOtherUsers {
     /// The runs whose traces are requested. Those that were not recovered have yet to be read from memory.

@@ -35,13 +35,15 @@ pub(super) struct Alignment {
 
 impl Alignment {
     /// Returns the nanoseconds by which the times of the boot with the index `place` may be wrong at the knots of its
-    /// clock, in ascending order. Knots that are not limited on both sides are left out.
+    /// clock, the readings with computed times, in ascending order. Knots that are not limited on both sides are left
+    /// out.
     pub(super) fn errors(&self, place: usize) -> Vec<u64> {
         let number = self.numbers.get(place).copied().flatten();
         number.map_or_else(Vec::new, |number| self.order.errors(number))
     }
 
-    /// Returns the knots of the clock of the boot with the index `place`; empty if the clock is not known.
+    /// Returns the knots, the readings with computed times, of the clock of the boot with the index `place`; empty if
+    /// the clock is not known.
     pub(super) fn knots(&self, place: usize) -> &[Knot] {
         let number = self.numbers.get(place).copied().flatten();
         number.and_then(|number| self.order.knots.get(number as usize)).map_or(&[], |knots| knots)

@@ -17,7 +17,7 @@ use crate::ui::messages::{Messages, are, count, shown, were};
 /// The findings in one file.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct FileFindings {
-    /// The runs of bytes that are not a line: the offset and the number of bytes of each.
+    /// The ranges of bytes that are not lines: the offset and the number of bytes of each.
     damaged: FirstItems<(usize, usize)>,
     /// The lines whose ticks are smaller than those of the previous line: the offset, the previous line's ticks, and
     /// the line's own ticks.

@@ -88,8 +88,8 @@ impl Stored {
 
 impl Source {
     /// Opens the file of `trace`; if the thread's ring was read, too, returns the ring's lines as a second source. If
-    /// it was not and the run was `alive` before this call, leaves out an incomplete last line of the file, so that the
-    /// merge has a prefix of the thread's trace.
+    /// the ring was not read and the run was `alive` before this call, leaves out an incomplete last line of the file,
+    /// so that the merge has a prefix of the thread's trace.
     ///
     /// # Errors
     /// The file cannot be opened or mapped.

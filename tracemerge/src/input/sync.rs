@@ -32,7 +32,7 @@ pub(crate) struct SyncPatterns {
 enum Groups {
     /// The first groups of both patterns; the value is their number.
     First(usize),
-    /// The groups of the pattern for sending to which the other pattern refers.
+    /// The groups of the pattern for sending to which the pattern for receiving refers.
     Named(Vec<usize>),
 }
 

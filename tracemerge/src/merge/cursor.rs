@@ -155,7 +155,7 @@ impl<'a> LineCursor<'a> {
 }
 
 impl<S: Sink> Pass<'_, S> {
-    /// Passes on the whole lines from `start` to `end`, with the line feed that the last of them may lack.
+    /// Passes on the whole lines from `start` to `end`. Adds a line feed if the last line lacks it.
     #[inline]
     fn write_lines(&mut self, start: usize, end: usize) -> Result<(), Stop> {
         let lines = &self.bytes[start..end];

@@ -111,7 +111,7 @@ struct Dealt<'a> {
     length: u32,
 }
 
-/// Where the bytes of dealt lines are.
+/// The place of the lines of a stretch in a bucket.
 #[derive(Clone, Copy, Debug)]
 enum DealtBytes<'a> {
     /// The lines are a part of their source.

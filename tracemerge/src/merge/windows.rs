@@ -36,9 +36,9 @@ const USUAL: usize = if cfg!(test) { 512 } else { 64 << 20 };
 /// The wanted number of bytes in a bucket if ticks come evenly. So there are few enough buckets that a core's cache has
 /// room for the end of each bucket, where lines are added.
 const BUCKET: usize = if cfg!(test) { 64 } else { 256 << 10 };
-/// The greatest number of bytes, about two lines, that all files together are expected to have in the time between two
-/// neighbouring lines of a file if both lines go into one stretch. If a file has many lines at once, fewer stretches
-/// have to be sorted. If lines of different files alternate, lines are rarely joined.
+/// The greatest distance between two neighbouring lines of a file that go into one stretch, as the number of bytes
+/// (about two lines) that all files together are expected to have in between. If a file has many lines at once, fewer
+/// stretches have to be sorted. If lines of different files alternate, lines are rarely joined.
 const GAP: usize = if cfg!(test) { 40 } else { 256 };
 /// The number of buckets that one job passes on.
 const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };

@@ -119,7 +119,7 @@ mod imp {
             Ok(directory(fs::open(path, flags, Mode::empty())?, path))
         }
 
-        /// Opens the directory `name` in this one. A link is not followed.
+        /// Opens the directory `name` in this directory. A link is not followed.
         ///
         /// # Errors
         /// There is no such directory, or it may not be entered.
@@ -128,7 +128,7 @@ mod imp {
             Ok(directory(fs::openat(&self.handle, name, flags, Mode::empty())?, &self.path_of(name)))
         }
 
-        /// Makes the directory `name` in this one. Only this user can enter it.
+        /// Makes the directory `name` in this directory. Only this user can enter it.
         ///
         /// # Errors
         /// The name is taken, or no directory can be made.
@@ -136,7 +136,7 @@ mod imp {
             Ok(fs::mkdirat(&self.handle, name, Mode::RWXU)?)
         }
 
-        /// Makes the directory `name` in this one, with the rights that the umask leaves.
+        /// Makes the directory `name` in this directory, with the rights that the umask leaves.
         ///
         /// # Errors
         /// The name is taken, or no directory can be made.
@@ -311,7 +311,7 @@ mod imp {
             Ok(Directory { path: path.to_owned() })
         }
 
-        /// Returns the directory `name` in this one. A link is not followed.
+        /// Returns the directory `name` in this directory. A link is not followed.
         ///
         /// # Errors
         /// There is no such directory.
@@ -323,7 +323,7 @@ mod imp {
             }
         }
 
-        /// Makes the directory `name` in this one, with the rights of the directory around it.
+        /// Makes the directory `name` in this directory, with the rights of the directory around it.
         ///
         /// # Errors
         /// The name is taken, or no directory can be made.
@@ -331,7 +331,7 @@ mod imp {
             fs::create_dir(self.path_of(name))
         }
 
-        /// Makes the directory `name` in this one, with the rights of the directory around it.
+        /// Makes the directory `name` in this directory, with the rights of the directory around it.
         ///
         /// # Errors
         /// The name is taken, or no directory can be made.

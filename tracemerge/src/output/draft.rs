@@ -32,8 +32,8 @@ pub(crate) enum Draft<'t> {
 }
 
 impl<'t> Draft<'t> {
-    /// Begins output with `content` of this sort for `target`. It goes through a pager if it is to be `paged` and a
-    /// pager can be started.
+    /// Begins output for `target`; `content` is the sort of its content. The output goes through a pager if it is to be
+    /// `paged` and a pager can be started.
     ///
     /// # Errors
     /// The output cannot be written.

@@ -206,7 +206,7 @@ impl Place {
         self.begin_folder_named(STAGING_PREFIX)
     }
 
-    /// Returns the place's directory, which is around the entry with the place's name.
+    /// Returns the place's directory, which contains the entry with the place's name.
     #[cfg(feature = "parquet")]
     #[must_use]
     pub(crate) fn directory(&self) -> &Arc<Directory> {

@@ -166,7 +166,7 @@ impl Staged {
         Ok(Staged { names, directory, _mark: mark, temporary })
     }
 
-    /// Makes another file in the staging directory. Its name does not come into `names`.
+    /// Makes another file in the staging directory. Does not add its name to `names`.
     ///
     /// # Errors
     /// The file cannot be made.

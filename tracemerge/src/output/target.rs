@@ -168,7 +168,7 @@ impl Target {
         }
     }
 
-    /// Begins an output to this target with `content` of this sort.
+    /// Begins an output to this target. `content` is the sort of the output's content.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -190,8 +190,8 @@ impl Target {
         Ok(Output(StartedOutput::File(EscapingWriter::new(raw, BUFFER, content.notation(false)))))
     }
 
-    /// Begins an output to this target with `content` of this sort, for lines that come over time: a file has its name
-    /// from the beginning, and grows.
+    /// Begins an output to this target for lines that come over time: a file has its name from the beginning, and
+    /// grows. `content` is the sort of the output's content.
     ///
     /// # Errors
     /// The output cannot be written, or it is a directory.

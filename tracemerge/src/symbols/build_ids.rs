@@ -18,7 +18,7 @@ const MAX_ENTRIES: usize = 10_000;
 /// The number of bytes at the beginning of a file in which a build-id is searched: linkers put it behind the headers.
 const HEAD: usize = 16 << 10;
 
-/// The files with each build-id.
+/// The paths of files, by their build-ids.
 pub(super) type BuildIds = HashMap<Vec<u8>, Vec<PathBuf>>;
 
 /// Returns the files in `directories` and in the directories below, by their build-ids. Follows links to files only.

@@ -92,8 +92,8 @@ impl<'f> Symbols<'f> {
         answer
     }
 
-    /// Adds a sentence for the user to the notes if a file has no symbols, or none of some traced functions; once for
-    /// each file.
+    /// Adds a sentence for the user to the notes if a file has no symbols, or lacks the symbols of some traced
+    /// functions. Each file has at most one sentence.
     fn note_symbols(&mut self, number: usize, module: &Module, source: Source, lookup: Lookup) {
         let which = match source {
             Source::Nothing(Unnamed::NoSymbols) => "its functions",

@@ -64,15 +64,15 @@ impl ModuleLifetime {
     }
 }
 
-/// The modules of one process over its time.
+/// The modules of one process: which file was mapped as code, at which addresses and when.
 ///
-/// Modules that are loaded at the same time do not overlap. There is a tree over all addresses, in which a module
-/// stands at the few nodes that make up its range. So the modules of one node follow each other in time, and a search
-/// takes logarithmic time for each node between a leaf and the root, for any trace.
+/// Modules that are loaded at the same time do not overlap. The modules are in a tree over all addresses, each at the
+/// few nodes that make up its range. So the modules of one node follow each other in time, and a search takes
+/// logarithmic time for each node between a leaf and the root, for any trace.
 ///
 /// The tracer looks at the modules now and then. If a record was made between the two looks around a change, nothing
-/// shows whether it was made before or after the change. An address of that record has no module if it could be in two
-/// modules, or in one that was never seen.
+/// shows whether it was made before or after the change. An address in such a record has no module if it could be in
+/// two modules, or in a module that was never seen.
 #[derive(Debug, Default)]
 pub struct Timeline {
     stays: Vec<ModuleLifetime>,

@@ -85,8 +85,8 @@ fn behind_machinery(owners: &[Owner], from: usize) -> usize {
     })
 }
 
-/// Returns the index of the function that runs hooks for panics, if it has called the hook. `callers` are the callers
-/// of that hook, the innermost first.
+/// Returns the index in `callers` of the standard library's function that runs hooks for panics, if that function has
+/// called the hook. `callers` are the callers of the hook, the innermost first.
 fn panic_around_hook(callers: &[StackFunction<'_>]) -> Option<usize> {
     let is_call = |function: &&StackFunction<'_>| ["call", "call_once"].contains(&&*last_part(function.name));
     let calls = callers.iter().take_while(is_call).count();
@@ -95,7 +95,7 @@ fn panic_around_hook(callers: &[StackFunction<'_>]) -> Option<usize> {
     runs_hook.then_some(calls)
 }
 
-/// Returns a name without the note that says from which source it is.
+/// Returns a name without the note ` (symbol)`, which says from which source the name comes.
 fn plain(name: &str) -> &str {
     name.strip_suffix(" (symbol)").unwrap_or(name)
 }

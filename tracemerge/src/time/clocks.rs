@@ -34,9 +34,9 @@ const MIN_DISTANCE_NS: u64 = 1_000_000_000;
 /// The least ratio of the time between two anchors to the time that reading them has taken. So the error of the rate
 /// between them is at most 50 millionths.
 const MIN_PRECISION: u64 = 10_000;
-/// The factor by which a possible place of a reading that is earlier than the previous reading must be nearer to the
-/// previous reading than a later place, to be preferred. So a line of a log may be late, but a clock that was set back
-/// is recognized.
+/// If a reading may have two places, one before and one after the place of the previous reading, the earlier place is
+/// preferred only if it is this many times nearer to the previous one. So a line of a log may be late, but a clock that
+/// was set back is recognized.
 const LATE: u64 = 10;
 
 /// A period in which nobody has set the wall clock.

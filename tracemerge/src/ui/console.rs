@@ -195,7 +195,7 @@ pub(crate) fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     done.ok()
 }
 
-/// Makes the message of any later panic of this process, which is a bug in it, go through the console.
+/// Makes the message of any later panic of this process go through the console. Such a panic is a bug in this program.
 pub fn take_panics() {
     panic::set_hook(Box::new(|panic| {
         if IS_EXPECTED.get() {

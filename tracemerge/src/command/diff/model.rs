@@ -63,7 +63,7 @@ pub(super) struct Comparison {
     pub fail_over: Option<FailOver>,
 }
 
-/// Two threads with the same role in both traces, or one without a counterpart in the other trace.
+/// Two threads with the same role in both traces, or one thread that has no counterpart in the other trace.
 #[derive(Debug, Serialize)]
 pub(super) struct ThreadComparison {
     /// The name of the thread, escaped as in the trace; a process's first thread has none.
@@ -111,7 +111,7 @@ pub(super) struct MessageLine {
     pub text: String,
 }
 
-/// Several threads of one name, except for numbers, in at least one of the traces.
+/// A pool: threads whose names are equal except for numbers, of which at least one trace has several.
 #[derive(Debug, Serialize)]
 pub(super) struct PoolComparison {
     /// The name of the threads, escaped as in the trace, with `#` for numbers in which their names differ; `None` for
@@ -129,17 +129,17 @@ pub(super) struct PoolComparison {
     pub only_a: u64,
     /// The number of messages that are only in the second trace.
     pub only_b: u64,
-    /// The number of sorts of messages that one trace has more often.
+    /// The number of sorts of messages of which one trace has more messages than the other.
     pub sorts: u64,
     /// The number of sorts that occur once in the first trace and never in the second.
     pub once_a: u64,
     /// The number of sorts that occur once in the second trace and never in the first.
     pub once_b: u64,
-    /// The first of the sorts that one trace has more often; those that differ most come first.
+    /// The first sorts of which one trace has more messages than the other; the sorts that differ most come first.
     pub messages: Vec<SortDifference>,
     /// The number of pairs of successive messages that occur in this order in only one trace.
     pub orders: u64,
-    /// The most frequent ones among the pairs of successive messages that occur in this order in only one trace.
+    /// The most frequent pairs of successive messages that occur in this order in only one trace.
     pub successions: Vec<SuccessionDifference>,
 }
 
@@ -163,7 +163,7 @@ pub(super) struct SortText {
     pub line: Option<u32>,
 }
 
-/// A sort of messages that one trace has more often.
+/// A sort of messages of which one trace has more messages than the other.
 #[derive(Debug, Serialize)]
 pub(super) struct SortDifference {
     /// The text of the sort, and its place in the program.

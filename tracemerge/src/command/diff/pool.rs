@@ -12,14 +12,15 @@ use crate::view::sorts::SortId;
 /// occur in any order.
 const FREQUENT: u64 = 10;
 
-/// The threads of one name, except for numbers, in both traces.
+/// A pool: the threads of both traces whose names are equal except for numbers.
 pub(super) struct Pool<'a> {
     /// The name of the threads, with `#` for its numbers if these differ; `None` for the first threads of processes
     /// except the first.
     pub name: Option<Cow<'a, [u8]>>,
     /// The threads in the first trace and those in the second.
     pub threads: [Vec<&'a ThreadMessages>; 2],
-    /// The sorts of messages that one trace has more often, those that differ most first.
+    /// The sorts of messages of which one trace has more messages than the other; the sorts that differ most come
+    /// first.
     pub sorts: Vec<SortCounts>,
     /// The pairs of successive messages that occur in this order in only one trace, the most frequent first.
     pub successions: Vec<Succession>,
@@ -105,7 +106,7 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// Returns the name with `#` for each of its numbers, the runs of decimal digits.
+/// Returns the name with `#` in place of each number, which is a sequence of decimal digits.
 pub(super) fn without_numbers(name: &[u8]) -> Vec<u8> {
     let mut kept: Vec<u8> = Vec::with_capacity(name.len());
     let mut in_number = false;

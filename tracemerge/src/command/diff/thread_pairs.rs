@@ -17,7 +17,7 @@ pub(super) struct MatchedThreads<'a> {
     pub pools: Vec<Pool<'a>>,
 }
 
-/// Two threads with the same role in both traces, or one without a counterpart in the other trace.
+/// Two threads with the same role in both traces, or one thread that has no counterpart in the other trace.
 pub(super) struct Pair<'a> {
     /// The thread in the first trace.
     pub a: Option<&'a ThreadMessages>,

@@ -36,7 +36,7 @@ pub(super) struct Runs {
     app: App,
     /// The paths of the manifests that existed when manifests were last read.
     manifests: Option<BTreeSet<PathBuf>>,
-    /// The directories of other users' runs, as they were when manifests were last read.
+    /// The directories of other users' runs, with the times of their last changes when manifests were last read.
     of_others: Directories,
     known: Vec<RunInMemory>,
     /// The state of each run's rings when the rings were last read.

@@ -104,8 +104,8 @@ struct MessageCount {
     before: u64,
     /// The number of messages in the current file, from its last `# end` line.
     here: Option<u64>,
-    /// The number of messages that the current file reports as lost with an earlier part of it, or with an earlier
-    /// file.
+    /// The number of messages that the current file reports as lost with an earlier part of the file, or with an
+    /// earlier file.
     gone: u64,
     /// Whether the current file records that the thread has left it because it was full.
     full: bool,

@@ -46,7 +46,7 @@ pub(crate) struct InfoOptions {
     pub machines: bool,
 }
 
-/// A part of a thread's trace, one of its files, after it was read.
+/// One of the files of a thread's trace, after it was read.
 struct ReadFile<'a> {
     trace: &'a Trace,
     alive: bool,
@@ -93,7 +93,8 @@ struct Opened<'a> {
     /// The parts of the files of each boot; `runs` has the run of each part.
     sources: Vec<Vec<Source>>,
     runs: Vec<Vec<Option<Run>>>,
-    /// Each file, whether its run is alive, its boot, and its parts.
+    /// Each file, with whether its run is alive, the index of its boot, and the range of its parts among the boot's
+    /// `sources`.
     files: Vec<(&'a Trace, bool, usize, Range<usize>)>,
 }
 

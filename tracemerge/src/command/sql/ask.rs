@@ -64,7 +64,7 @@ fn unread_query(error: io::Error) -> Error {
     Error::plain(format!("cannot read queries from standard input: {error}"))
 }
 
-/// Checks that a query was not cut at the greatest length that is read.
+/// Checks that a query from standard input is not longer than the greatest length that is read.
 ///
 /// # Errors
 /// The query is too long.

@@ -28,7 +28,7 @@ pub(super) static KINDS: [Kind; 7] = [
     Kind { key: '7', title: "messages", view: "stats", options: &["--rows", "all"] },
     Kind { key: '8', title: "summary", view: "summary", options: &[] },
 ];
-/// The view from which the list of what has not ended is made.
+/// The view whose JSON is turned into the list of calls and waits that have not ended.
 const NOT_ENDED: &str = "summary";
 
 /// An open view, whose text is rows that can be selected and folded.
@@ -177,7 +177,7 @@ impl Pane {
     }
 }
 
-/// Returns the list of what has not ended, from the JSON of `summary`.
+/// Returns the list of the calls and waits that have not ended, made from the JSON of `summary`.
 fn not_ended(json: &[u8]) -> Vec<u8> {
     let Some(summary) = Summary::of(json) else { return b"the summary cannot be read".to_vec() };
     let mut rows = Vec::new();

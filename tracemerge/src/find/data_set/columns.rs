@@ -33,7 +33,7 @@ pub(super) struct Column {
     value: usize,
 }
 
-/// Returns the number of a column in a row group.
+/// Returns the index of the column `name` in a row group; `None` if there is no such column.
 fn number_of(group: &RowGroupMetaData, name: &str) -> Option<usize> {
     group.schema_descr().columns().iter().position(|column| column.path().parts() == [name])
 }

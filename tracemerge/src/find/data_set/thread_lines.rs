@@ -26,7 +26,7 @@ pub(super) struct Row<'a> {
     pub span: Option<i64>,
 }
 
-/// An open call of the thread, as far as its rows were read.
+/// A call of the thread that has not ended in the rows that were read so far.
 struct OpenCall {
     function: String,
     /// The span in which the call is; `entered` has the same span if the call itself enters it.

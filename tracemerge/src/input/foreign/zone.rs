@@ -7,9 +7,10 @@ use trace_format::wall::Wall;
 
 use crate::input::foreign::stamp::{SECOND, StampTime};
 
-/// The duration by which the time of a line may be before the time of the previous line if the lines are only out of
-/// order. If the first occurrence of an hour that comes twice would be still earlier, the line is in the second
-/// occurrence. Between two lines of that hour there may be up to 45 minutes.
+/// The longest duration by which the time of a line may be before the time of the previous line if the two lines are
+/// only out of order. It decides about lines in an hour that comes twice, when clocks are set back: if the time in the
+/// first occurrence of the hour would be even earlier, the line is in the second occurrence. So up to 45 minutes may
+/// pass between two lines of that hour.
 const LATE: i128 = 15 * 60 * SECOND as i128;
 /// The duration in place of [`LATE`] if the previous line is in the second occurrence of the hour: a line may come late
 /// by some seconds, for example from another thread, and is then in the first occurrence.

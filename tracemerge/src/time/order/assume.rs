@@ -9,10 +9,10 @@ const UNPLACED_NS: f64 = 500_000.0;
 /// The least distance, in nanoseconds, between an assumed limit and the opposite limit.
 const ROOM_NS: f64 = 2_000.0;
 
-/// Adds assumed edges for clocks that messages limit on one side only, or not at all. The first assumption is the least
-/// delay of a link with messages in one direction, the second the wall clocks, and the third that the clocks' first
-/// readings were at the same time. An assumption gives way to all other limits. Returns, for each epoch, whether it
-/// needed an assumption.
+/// Adds assumed limits, which are edges of the graph, for clocks that messages limit on one side only, or not at all.
+/// The first assumption is the least delay of a link with messages in one direction, the second the wall clocks, and
+/// the third that the clocks' first readings were at the same time. An assumption that contradicts other limits is
+/// relaxed until it contradicts none. Returns, for each epoch, whether it needed an assumption.
 pub(super) fn assume(grid: &mut Grid, links: &[Link], root: usize, assumptions: &Assumptions) -> Vec<bool> {
     let nodes = grid.graph.nodes;
     let mut is_assumed = vec![false; nodes];

@@ -83,8 +83,8 @@ fn delay(grid: &Grid, offsets: &[Vec<f64>], epochs: &[Epoch], message: &Message)
     Delay { ns: received - sent, places: [from, next, to, behind] }
 }
 
-/// Changes the offsets of one grid time so that all its limits and those of messages are satisfied, as little as
-/// possible.
+/// Changes the offsets at one grid time, as little as possible, so that they satisfy all limits at that time and those
+/// of the messages in `missing`.
 fn change(grid: &Grid, at: usize, offsets: &mut [f64], missing: &[(u32, u32, f64)], root: usize) {
     let graph = &grid.graph;
     let mut room: Vec<f64> = graph

@@ -50,10 +50,11 @@ pub(crate) struct Order {
     pub verdicts: Vec<Verdict>,
     /// The jumps of clocks that were found.
     pub steps: Vec<Step>,
-    /// The number of contradictory messages of each pair of clocks that has any.
+    /// For each pair of clocks, the number of messages that contradict other messages. Pairs without such messages are
+    /// left out.
     pub contradictory: BTreeMap<(u32, u32), u64>,
-    /// The number of readings of each clock's wall clock that contradict messages or other wall clocks, if there are
-    /// any.
+    /// For each clock, the number of readings of its machine's wall clock that contradict messages or other wall
+    /// clocks. Clocks without such readings are left out.
     pub contradictory_walls: BTreeMap<u32, u64>,
     /// Whether each clock is placed by an assumption, at least in part, because nothing limits it on one side.
     pub assumed: Vec<bool>,
@@ -91,8 +92,8 @@ impl Order {
         )
     }
 
-    /// Returns the largest errors of the times at a clock's knots, in nanoseconds, in ascending order. Knots that are
-    /// not limited on both sides are left out.
+    /// Returns the largest errors of the times at a clock's knots, the readings with computed times, in nanoseconds, in
+    /// ascending order. Knots that are not limited on both sides are left out.
     #[must_use]
     pub(crate) fn errors(&self, clock: u32) -> Vec<u64> {
         let knots = self.knots.get(clock as usize).map_or(&[][..], |knots| knots);

@@ -222,7 +222,7 @@ fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbo
     }
 }
 
-/// Returns the steady time of the last line of the process of each origin.
+/// Returns, for each origin, the steady time of the last line of its process, in nanoseconds.
 fn process_ends(inputs: &Inputs) -> Vec<u64> {
     let process = |origin: &Origin| origin.run.as_ref().map(|run| (run.pid, run.id));
     let mut ends = HashMap::new();

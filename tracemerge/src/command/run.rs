@@ -221,8 +221,8 @@ pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Returns the exit status of a program. A status that does not fit into the result ends this process with it at
-/// once, so the caller must have no work left.
+/// Returns the exit status of a program. If the status does not fit into the result, ends this process with that status
+/// at once, so the caller must have no work left.
 #[cfg(not(unix))]
 pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or(1);

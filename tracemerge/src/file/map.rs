@@ -41,7 +41,7 @@ static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// The bytes of a file, mapped or copied; the file may be empty.
 #[derive(Debug)]
 pub(crate) struct Map {
-    /// The watch on the mapping, before `map` so that it is dropped earlier. Only the mapping of a file is watched.
+    /// The watch on the mapping; `None` if no file is mapped. The field is before `map` so that it is dropped earlier.
     watched: Option<Watched>,
     map: Option<Mmap>,
     /// The bytes of a file that is not mapped.

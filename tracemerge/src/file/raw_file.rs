@@ -64,7 +64,7 @@ impl RawFile {
         RawFile::of(path, RawBytes::Mapped(map, end))
     }
 
-    /// Returns a raw file from the file of a thread whose ring was read.
+    /// Returns the raw file of a thread whose ring was read, too; `held` has both.
     #[must_use]
     pub(crate) fn held(path: &Path, held: Arc<FileWithRing>) -> RawFile {
         RawFile::of(path, RawBytes::FileWithRing(held))

@@ -16,7 +16,7 @@ pub(crate) struct RecordText<'a> {
     pub ticks: Ticks,
     /// The kind of the record's first line.
     pub kind: Kind,
-    /// The lines of the record, each with its line feed; empty if it is a [call](Self::call).
+    /// The lines of the record, each with its line feed; empty if the record is a [call](Self::call).
     pub lines: &'a [u8],
     /// The number of lines of the record.
     pub line_count: u64,

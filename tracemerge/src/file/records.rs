@@ -121,7 +121,7 @@ pub(crate) struct Call<'a> {
     records: &'a Records,
     /// The number of the place in the list of places of these records.
     pub place: u32,
-    /// The number of the span, if it is a call of a span.
+    /// The number of the span that the call enters or leaves; `None` if the call is not that of a span.
     pub span: Option<u64>,
 }
 

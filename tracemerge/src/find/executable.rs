@@ -112,7 +112,7 @@ fn linker<E: FileHeader<Endian = Endianness>>(elf: &ElfFile<'_, E>) -> Option<St
 }
 
 /// Returns the name by which programs that are linked with the library `path` ask for it; `None` if they ask for the
-/// path, or if the file is no such library or cannot be read.
+/// path, or if the file cannot be read as a library.
 #[must_use]
 pub(crate) fn asked_name(path: &Path) -> Option<String> {
     let bytes = Map::open(path).ok()?;

@@ -151,8 +151,8 @@ pub(crate) fn report_unread_runs(chosen: &[&Trace], runs: &[RunInMemory], messag
     }
 }
 
-/// Returns the message that the run in a directory has no manifest; `None` if it may have one, or if this user may not
-/// know that.
+/// Returns the message which says that the run in a directory has no manifest; `None` if it may have one, or if this
+/// user may not know that.
 pub(crate) fn without_manifest(directory: &Path) -> Option<String> {
     private_directory_of(directory)?;
     let found = fs::symlink_metadata(directory.join(MANIFEST_NAME));

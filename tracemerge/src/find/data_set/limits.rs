@@ -136,7 +136,7 @@ impl Limits {
 /// The kind of a row, which decides whether the row can be left out if it is not wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowKind {
-    /// A row without which the other rows mean the same.
+    /// A row that can be left out: the meaning of the other rows does not depend on it.
     Plain,
     /// A row of a call, which may enter a span in which later calls are.
     Call,

@@ -35,8 +35,9 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::ui::units::duration;
 
-/// The numbers of lines, and of their bytes, at the beginning of a log that decide where in a line and in which format
-/// it writes times. These lines are held in memory and no others, so a log of any length is read in bounded memory.
+/// The greatest number of lines at the beginning of a log that decide where in a line, and in which format, the log
+/// writes times; `PROBE_BYTES` is the greatest number of their bytes. Only these lines are held in memory, so a log of
+/// any length is read in bounded memory.
 const PROBE_LINES: usize = 1000;
 const PROBE_BYTES: usize = 256 << 10;
 /// The number of lines at the beginning of a log, and of characters of each line, that the error for a log without

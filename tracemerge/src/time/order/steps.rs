@@ -13,8 +13,9 @@ use super::pairs::{Epoch, Messages, Pair};
 
 /// The size of the least jump that is searched, in nanoseconds.
 const LEAST_NS: f64 = 100_000.0;
-/// The least ratio of a jump to the median of all differences between neighbouring windows of the pair: for windows
-/// with many messages, and for windows with fewer than [`MANY`] messages, whose medians stray.
+/// The least ratio of a jump to the median of all values that are searched for the jump (the difference between two
+/// neighbouring windows, less the usual one around it): for windows with many messages, and for windows with fewer than
+/// [`MANY`] messages, whose medians stray.
 const LEAST_RATIOS: [f64; 2] = [8.0, 16.0];
 /// The number of messages in a window from which on its median hardly strays.
 const MANY: usize = 32;

@@ -24,7 +24,8 @@
 //!   `a_call_makes_no_system_call_if_the_ring_has_room`
 //! * Every record of a program that exits is in its files, however it exits: `an_exit_keeps_every_record`
 //! * A program killed at any instant loses no record whose call had returned: `a_killed_program_loses_nothing`
-//! * A record that happens after another never has smaller ticks: `handovers_are_never_reversed`
+//! * A record that happens after another one never has smaller *ticks* (the value of the processor's counter at the
+//!   call): `handovers_are_never_reversed`
 //! * Messages of any length and content arrive unchanged: `messages_may_be_any_text`
 //! * A `Display` that panics or traces harms nothing: `a_display_may_panic_or_trace`
 //! * A signal handler may trace at whatever point it interrupts the thread, even inside a record:
@@ -79,7 +80,7 @@
 //!
 //! # Features
 //!
-//! None is on by default.
+//! No feature is on by default.
 //!
 //! | feature | effect |
 //! |---|---|
@@ -94,7 +95,7 @@
 //! and a few nanoseconds; figures are in `docs/performance.md`. Each tracing thread has a ring of 1 MiB of shared
 //! memory, and four are kept ready. The flusher wakes ten times a second.
 
-// docs.rs builds with the nightly compiler, which then shows the feature that each item needs.
+// docs.rs builds with the nightly compiler; with this feature its pages show which feature of the crate an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// Does nothing, since the feature `compile-out` is on. The compiler still checks the arguments.
@@ -131,7 +132,7 @@ macro_rules! trace_stack {
 // The macros' output names this crate `tracer`, as the programs that link it do.
 extern crate self as tracer;
 
-// At the root, because the compiler's messages show users the shortest path to an item.
+// This module is at the crate's root because the compiler's messages show users the shortest path to an item.
 #[doc(hidden)]
 #[path = "api/macro_support.rs"]
 pub mod __macro_support;

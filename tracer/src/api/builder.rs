@@ -28,7 +28,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Sets the directory of the trace files; by default it is that of the executable. `TRACER_DIR` overrides it.
+    /// Sets the directory of the trace files; the default is the executable's directory. `TRACER_DIR` overrides it.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Builder {
         self.config.directory = Some(directory.into());
         self
@@ -41,7 +41,8 @@ impl Builder {
         self
     }
 
-    /// Sets the policy for a record that finds its thread's ring full. `TRACER_FULL` overrides it.
+    /// Sets the policy for a record that finds its thread's ring full; [`FullPolicy::Block`] by default. `TRACER_FULL`
+    /// overrides it.
     pub fn full_policy(mut self, policy: FullPolicy) -> Builder {
         self.config.full_policy = policy;
         self

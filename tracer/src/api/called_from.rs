@@ -108,19 +108,20 @@ macro_rules! is_called_from {
     }};
 }
 
-/// The function that a question is about: given by its name or by its address.
+/// The function that a question of [`is_called_from`] is about, given by its name or by its address.
 #[derive(Debug, PartialEq, Eq)]
 enum WantedFunction {
     Name(String),
     Address(usize),
 }
 
-/// The functions that were found for a question. They are valid until a module is loaded or unloaded.
+/// The wanted function of a question, and the functions that were found for it. The latter are valid until a module
+/// (the executable or a library) is loaded or unloaded.
 #[derive(Debug)]
 struct Answered {
     wanted: WantedFunction,
-    /// The number that [`generation`] returned before `functions` were last searched for: it changes with the loaded
-    /// modules.
+    /// The number that [`generation`] returned before the last search for `functions`. That number changes when a
+    /// module is loaded or unloaded.
     generation: AtomicU64,
     functions: Functions,
 }
@@ -150,12 +151,13 @@ impl Answered {
     }
 }
 
-/// All answers so far. An answer stays when a new one replaces it: other threads may be reading it. It is used again if
-/// a later search finds the same functions, so a plugin that is loaded and unloaded repeatedly does not fill memory.
+/// All answers so far. An answer is never removed, even if a newer one replaces it, because other threads may be
+/// reading it. If a later search finds the same functions, the old answer is used again: so a plugin that is loaded and
+/// unloaded repeatedly does not fill memory.
 static ANSWERED: Mutex<Vec<&'static Answered>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The answer to the last question that this thread has asked with a name.
+    /// The answer to the last question that this thread has asked by a function's name; `None` before the first one.
     static LAST: Cell<Option<&'static Answered>> = const { Cell::new(None) };
 }
 
@@ -173,10 +175,10 @@ fn by_name(name: &str, from: Registers) -> CalledFrom {
     }
 }
 
-/// A call of `is_called_from!` in the source.
+/// The static behind one call of `is_called_from!` in the source. It keeps the last answer.
 pub struct Question {
-    /// The answer that this call has used last, which is never freed; null before the first one. Stored with Release,
-    /// loaded with Acquire.
+    /// The answer that this call has used last, which is never freed; null before the first answer. The pointer is
+    /// stored with Release and loaded with Acquire.
     last: AtomicPtr<Answered>,
 }
 
@@ -195,7 +197,7 @@ impl Question {
         #[allow(unsafe_code, reason = "reads what was found last")]
         // SAFETY: null, or an answer from `find`, which stays for the life of the process.
         let last = unsafe { self.last.load(Ordering::Acquire).as_ref() };
-        // In a generic function one place asks for several functions.
+        // In a generic function, one call of the macro may ask for a different function in each instance.
         let last = last.filter(|last| last.is_of(generation) && last.wanted == wanted);
         let Some(answered) = last.or_else(|| find(wanted, generation)) else { return CalledFrom::Unknown };
         self.last.store(ptr::from_ref(answered).cast_mut(), Ordering::Release);
@@ -215,7 +217,8 @@ impl fmt::Debug for Question {
     }
 }
 
-/// Returns the answer for the wanted function: an earlier one, or one that a search of the loaded modules makes.
+/// Returns the answer for the wanted function: an earlier answer that is still valid, or the result of a search in the
+/// loaded modules.
 /// Returns `None` if the thread is inside the tracer's own code, such as this function.
 #[cold]
 #[inline(never)]

@@ -1,4 +1,4 @@
-//! Functions for the C interface. Not for users: they may change with every version.
+//! Functions for the C interface of the tracer, `libtracer`. They are not for users, and may change with every version.
 
 use std::fmt;
 
@@ -24,9 +24,9 @@ pub use trace_store::variables::PRELOADED;
 
 pub use crate::traced::hooks::{enter as enter_compiled, leave as leave_compiled};
 
-/// Records that a function is entered, and that it is left when it returns. The registers are those of that function:
-/// the address after a call in it, its stack pointer and its frame pointer. `names_of` returns the names of a symbol,
-/// by which the settings select functions; `left` calls [`leave_compiled`] with its argument.
+/// Records that a function is entered and, when the function returns, that it is left. The registers are those of the
+/// function: the address after a call in its code, its stack pointer and its frame pointer. `names_of` returns the
+/// names of a symbol, by which the settings select functions; `left` must call [`leave_compiled`] with its argument.
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 #[inline]
 pub fn enter_until_return(
@@ -44,7 +44,7 @@ pub fn names_of(symbol: &[u8]) -> Vec<String> {
     stack::names_of(symbol)
 }
 
-/// Returns whether the environment asks for tracing, now or later. The call decides nothing.
+/// Returns whether the environment asks for tracing, now or later. The call does not decide whether the process traces.
 #[must_use]
 pub fn is_tracing_requested() -> bool {
     config::is_tracing_requested()
@@ -69,26 +69,28 @@ pub fn may_record() -> bool {
     !process::is_off() && !record::is_inside()
 }
 
-/// Waits until the names of all functions that are loaded now can be found later, if the process traces. For a thread
-/// that is about to load or unload libraries, or has done so.
+/// If the process traces, waits until the names of all functions that are loaded now can be found later. A thread calls
+/// this before and after it loads or unloads libraries.
 pub fn look_at_modules() {
     if may_record() {
         decision::look_at_modules();
     }
 }
 
-/// Returns the ticks for a message that is about to be written; `None` while tracing is off.
+/// Reads the process's clock and returns the ticks for a message that is about to be written; `None` while tracing is
+/// off.
 #[inline]
 #[must_use]
 pub fn begin() -> Option<u64> {
-    // The first record decides whether the process traces; its message is formatted before that.
+    // Before the decision whether the process traces, tracing is not off: the first message is formatted, and then its
+    // record makes the decision.
     (!process::is_off()).then(|| clock::now().0)
 }
 
 /// The site by which the filter switches records of futexes, the locks of programs whose source cannot be changed.
 static FUTEX: Site = switch_of("tracer_capi::futex");
 
-/// Records a futex operation, if the filter allows such records; returns whether it does.
+/// Records a futex operation, if the filter allows records of futexes; returns whether the filter does.
 pub fn record_futex(what: &LockRecord<'_>) -> bool {
     record_lock(&FUTEX, format_args!("{what}"))
 }
@@ -118,7 +120,8 @@ pub fn record_values(
     dynamic::record_values(place, Ticks(ticks), values, define)
 }
 
-/// Records that the function that contains `address` is entered. Returns whether its exit has to be recorded.
+/// Records that the function that contains `address` is entered, unless tracing is off. Returns whether the caller has
+/// to record the function's exit by [`leave`].
 #[inline]
 #[must_use]
 pub fn enter(address: u64) -> bool {
@@ -129,7 +132,8 @@ pub fn enter(address: u64) -> bool {
     is_on
 }
 
-/// Records that the function that was entered with `address` is left; `unwinding`: an exception leaves it.
+/// Records that the function that was entered with `address` is left, unless tracing is off. `unwinding` says whether
+/// an exception leaves the function.
 #[inline]
 pub fn leave(address: u64, unwinding: bool) {
     if !process::is_off() {

@@ -1,8 +1,9 @@
-//! Functions and types for the output of the macros of `tracer-macros`. They are not for users, and change with the
-//! macros.
+//! Functions and types for the code that the macros of `tracer-macros` generate. They are not for users, and change
+//! with the macros.
 //!
-//! Runs on traced threads, after the load of [`Site::word`] and before the record. Everything is inlined into the call,
-//! where the types of the arguments are known, so that their size is a constant and their copy a few stores.
+//! The functions run on traced threads, after the load of [`Site::word`] and before the record. All are inlined into
+//! the call of the macro, where the types of the arguments are known: so the arguments' size is a constant, and copying
+//! them takes a few stores.
 //!
 //! # Which arguments are captured
 //!
@@ -34,8 +35,8 @@ use std::path;
 
 use trace_format::capture::TOO_LONG;
 
-/// Calls `body`. A closure that is passed as `FnOnce` may return its captures, for example references into
-/// `&mut self`; a closure that is called in place may not.
+/// Calls `body` and returns its result. A closure that is passed as `FnOnce` may return its captures, for example
+/// references into `&mut self`; the compiler does not allow that for a closure that is called where it is written.
 #[inline(always)]
 pub fn call_once<T>(body: impl FnOnce() -> T) -> T {
     body()
@@ -48,7 +49,7 @@ pub fn none<T>() -> Option<T> {
     None
 }
 
-/// An argument of a call of a macro. `By` is the way in which it is to be formatted.
+/// An argument of a macro's call. `By` says how the argument is formatted, for example by `Display`.
 pub struct Arg<'a, By, T: ?Sized>(TextArg<'a, By, T>);
 
 /// An argument that is captured as the text that it prints, if it has one of the few types that allow that.
@@ -126,8 +127,8 @@ pub struct CapturedText<'a> {
 /// A text of at most 256 bytes.
 struct ShortText {
     bytes: [u8; 256],
-    /// The number of bytes of the text; [`TOO_LONG`] if the value prints a longer text, or one that cannot stand for
-    /// it, see [`ShortText::write_str`].
+    /// The number of bytes of the text; [`TOO_LONG`] if the value's text does not fit, or does not represent the value
+    /// in all formats, see [`ShortText::write_str`].
     length: usize,
 }
 
@@ -150,7 +151,8 @@ impl ShortText {
 
 impl fmt::Write for ShortText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // It stands for bytes of a path that are not Unicode. With a width, versions of std print such a path differently.
+        // This character stands for bytes of a path that are not Unicode. With a width, versions of std print that path
+        // differently.
         if text == "\u{fffd}" {
             return Err(fmt::Error);
         }
@@ -161,7 +163,7 @@ impl fmt::Write for ShortText {
     }
 }
 
-/// An argument that is not copied into a record: the call formats its message.
+/// An argument that is not copied into a record: a call with such an argument formats its message at once.
 #[derive(Clone, Copy, Debug)]
 pub struct NotCaptured;
 
@@ -247,10 +249,11 @@ impl Arguments for NotCaptured {
     fn describe(_descriptor: &mut Vec<u8>) {}
 }
 
-/// The signature of an argument that is not captured. A call with such an argument never uses its signature.
+/// A placeholder for the signature of an argument that is not captured. No code uses the signature of a call with such
+/// an argument.
 const NO_SIGNATURE: u32 = 1;
 
-/// The first byte from which the signature of a call is computed.
+/// The byte with which the computation of a call's signature begins; the signatures of the arguments follow.
 const CALL: u8 = b'(';
 
 /// Implements [`Arguments`] for tuples. The parts of a tuple may be tuples themselves, so a call may have more

@@ -1,5 +1,5 @@
-//! The functions that programs call. Those that macros call for them are in `macro_support`, a module of the crate's
-//! root.
+//! The functions that programs call. The functions that the macros call on behalf of programs are in `macro_support`, a
+//! module of the crate's root.
 
 pub mod bridge;
 pub(crate) mod builder;

@@ -9,9 +9,9 @@
 /// been called.
 ///
 /// "The current function" is a function of the compiled program: if the function that contains the macro is inlined
-/// into another one, it is that other one; in a closure it is the closure. Mark the function as `#[inline(never)]` to
-/// be sure. If the function ends with a call that the compiler has turned into a jump, the closure runs when that
-/// call has returned.
+/// into its caller, the caller is the current function; in a closure, the closure is. Mark the function as
+/// `#[inline(never)]` to be sure. If the function ends with a call that the compiler has turned into a jump, the
+/// closure runs when that call has returned.
 ///
 /// ```
 /// #[inline(never)]

@@ -96,7 +96,8 @@ impl Tracer {
         signals::catch_and_flush();
     }
 
-    /// Returns whether this process traces. The first call decides, as for [`trace`](Tracer::trace).
+    /// Returns whether this process traces. If that is not decided yet, this call decides it, as the first call of
+    /// [`trace`](Tracer::trace) would.
     ///
     /// Use it to skip work that is only worth doing for the trace.
     #[inline]
@@ -127,8 +128,8 @@ impl Tracer {
     ///
     /// # Errors
     /// The first error that kept the flusher from writing a file, and that no earlier call has returned; the unwritten
-    /// records stay in the rings, and the flusher tries again. [`io::ErrorKind::WouldBlock`] if it is called inside a
-    /// record (from a `Display` or a handler), whose end it would wait for in vain.
+    /// records stay in the rings, and the flusher tries again. [`io::ErrorKind::WouldBlock`] if this is called inside
+    /// a record (from a `Display` or a signal handler): the call would wait for that record's end in vain.
     pub fn flush(&self) -> io::Result<()> {
         if record::is_inside() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "flush was called inside of a record"));
@@ -139,8 +140,9 @@ impl Tracer {
     /// Writes the flight recorder's records to the files: the newest records of each thread since the last snapshot,
     /// as many as its ring had room for. See [`FullPolicy::Overwrite`](crate::FullPolicy::Overwrite).
     ///
-    /// The same as [`flush`](Tracer::flush), which under the other policies writes the few records that are not
-    /// written yet. Call it when something went wrong; the program goes on tracing.
+    /// This does the same as [`flush`](Tracer::flush), under a name that fits flight recorders. Under the other
+    /// policies, it writes the few records that the flusher has not written yet. Call it when something went wrong; the
+    /// program goes on tracing.
     ///
     /// # Errors
     /// The same as those of [`flush`](Tracer::flush).

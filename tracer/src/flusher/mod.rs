@@ -8,8 +8,8 @@
 //! | `own_descriptors` | the table of open files, the flusher's own or the program's |
 //! | `supply` | rings: made, reserved, lent out again, freed |
 //!
-//! Every file is created, reserved, written and closed on this thread, which takes no signals. It never panics, never
-//! writes to stdout, and its own records are discarded. [`Flusher::drain_once`] writes the records.
+//! The flusher creates, reserves, writes and closes every file. Its thread takes no signals, never panics, and never
+//! writes to stdout; records that it makes itself are discarded. [`Flusher::drain_once`] writes the records.
 
 mod own_descriptors;
 mod pace;
@@ -53,8 +53,8 @@ const MAX_KEPT_RECORDERS: usize = 16;
 /// The time after which the flusher tries again to write a file that failed.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Runs the flusher thread. `publish` makes `run` the run of the process; if it returns false, the flusher makes
-/// nothing.
+/// Runs the flusher thread. First calls `publish`, which makes `run` the run of the process; if `publish` returns
+/// false, the flusher ends without having made anything.
 pub(crate) fn run(run: &'static Run, publish: impl FnOnce() -> bool) {
     let _excluded = Excluded::mark_permanently();
     let _ended = EndRequests(run);
@@ -95,12 +95,12 @@ struct Flusher {
     retry: Option<Instant>,
     /// The first error that no `flush` has returned yet.
     error: Option<io::Error>,
-    /// Whether a `flush` has returned the error of the current outage, in which files cannot be written; `None` while
-    /// they can be written. Each outage is reported to the user once.
+    /// The state of the current outage, a time in which files cannot be written: whether a `flush` has returned its
+    /// error. `None` while files can be written. Each outage is reported to the user once.
     outage: Option<bool>,
-    /// The drain of the thread that has ended last: its file can report the end of the run.
+    /// The drain of the thread that has ended last. The end of the run can be reported in this thread's file.
     last_ended: Option<Drain>,
-    /// The number of threads with flight recorders that were seen to have ended.
+    /// The number of threads with flight recorders whose end the flusher has seen.
     ended: u64,
     /// The text of the last error in writing a file.
     last_error: String,
@@ -179,8 +179,8 @@ impl Flusher {
         }
     }
 
-    /// Returns how long the flusher may sleep: until a ring may be a quarter full, so that no thread has to wake it, and
-    /// at most the interval that the user has set.
+    /// Returns how long the flusher may sleep: until a ring may be a quarter full, so that no thread has to wake the
+    /// flusher, but at most the interval that the user has set.
     fn time_until_next_look(&self) -> Duration {
         let longest = self.run.config.flush_interval;
         let next = self.rings.iter().filter_map(RingDrain::next_look).min();
@@ -197,8 +197,8 @@ impl Flusher {
         }
     }
 
-    /// Checks whether the process has become another user. If so, writes that into the existing files, which belong to
-    /// the former user: later files belong to the new one.
+    /// Checks whether the process has changed its user. If so, writes a line about that into the existing files, which
+    /// belong to the former user: later files belong to the new user.
     fn follow_user(&mut self) {
         let (rings, place) = (&mut self.rings, &mut self.place);
         let user = self.supply.follow_user(self.run, rings, &self.info, place);
@@ -221,8 +221,8 @@ impl Flusher {
         }
     }
 
-    /// Pauses or resumes tracing, if another process has requested that. The files get the time of the switch: a call
-    /// of a function that was open then may have been left without a record.
+    /// Pauses or resumes tracing, if another process has requested that. Writes the time of the switch into the files:
+    /// a function call that was in progress at that time may have been left without a record.
     fn follow_switch(&mut self) {
         let Some((switch, on)) = self.supply.switch().and_then(|switch| Some((switch, switch.take()?)))
         else {
@@ -252,7 +252,7 @@ impl Flusher {
         let ended: fn(&RingDrain) -> bool = |ring| ring.has_ended() && !ring.is_failing() && !ring.keeps();
         for step in 1.. {
             self.look_at_modules();
-            // Threads that have rings must not wait until all others have theirs.
+            // Threads that have rings must not wait until all other threads have got rings.
             if step % DRAIN_STEPS == 0 {
                 self.drain_once();
             }
@@ -264,7 +264,7 @@ impl Flusher {
         }
     }
 
-    /// Carries out the requests that threads have queued; breaks after a shutdown.
+    /// Carries out the requests that threads have queued. Returns `Break` after a request to shut down.
     fn handle_requests(&mut self) -> std::ops::ControlFlow<()> {
         while let Some(request) = self.run.requests.take() {
             match request.wanted {
@@ -335,9 +335,9 @@ impl Flusher {
         self.supply.take_back(self.run, &mut self.rings);
     }
 
-    /// Writes the records in one ring. Threads that wait for a ring get one between two portions: writing all records
-    /// may take longer than they wait. If the thread of the ring has ended, returns the drain that has written its
-    /// file.
+    /// Writes the records in one ring, in portions. Between two portions, hands out rings to threads that wait for one:
+    /// writing all records may take longer than these threads wait. If the thread of the drained ring has ended,
+    /// returns the drain that has written the thread's file.
     fn drain_ring(&mut self, index: usize) -> io::Result<Option<Drain>> {
         let run = self.run;
         let mut can_make = true;
@@ -363,7 +363,7 @@ impl Flusher {
         }
     }
 
-    /// Drops files, or halves of files, until all files together are within their limit.
+    /// Drops files, or the older halves of files, until all files together are within the limit that the user has set.
     fn limit_total(&mut self) {
         if !self.place.is_over_total() {
             return;
@@ -445,7 +445,7 @@ impl Flusher {
                 Some(directory) => vec![directory.clone()],
                 None => sys::runtime_directories(),
             };
-            // It may take long, and the threads of this run go on tracing.
+            // The recovery may take long, and the threads of this run go on tracing.
             recovery::recover_in_background(
                 &directories,
                 // This run excludes itself by its id, whatever has become of its locks.
@@ -496,7 +496,7 @@ impl Flusher {
         self.check_directory();
         self.supply.set_ending(Ending::Exit);
         self.drain_all();
-        // The last thread then ends the files, and writes their number into one of them.
+        // In that case the last thread ends the files, and writes the number of files into one of them.
         if self.run.is_ended_by_last_thread() && !self.rings.iter().all(RingDrain::is_free) {
             report_ringless_records(self.run.ringless_records());
             self.place.retry_removals_at_end();
@@ -557,8 +557,8 @@ impl Flusher {
         sys::wake_word(&self.run.exit.finished, i32::MAX);
     }
 
-    /// Reports to the user how many records are lost with the rings for which `goes` returns true, because their files
-    /// cannot be written. Returns that number.
+    /// Reports to the user the number of records that are lost because their files cannot be written: those in the
+    /// rings for which `goes` returns true. Returns the number.
     fn report_unwritten(&mut self, goes: fn(&RingDrain) -> bool) -> u64 {
         let mut context = DrainContext {
             info: &self.info,
@@ -575,8 +575,8 @@ impl Flusher {
         lost
     }
 
-    /// Ends all files, and writes the number of the run's files into one of them; if all files were ended before, into
-    /// the file of the thread that has ended last.
+    /// Ends all files, and writes the number of the run's files into one of them. If all files were ended before,
+    /// writes the number into the file of the thread that has ended last.
     fn end_files(&mut self, ended: Ended) {
         let mut errors = Vec::new();
         let mut said = false;
@@ -620,7 +620,7 @@ impl Flusher {
         self.place.retry_removals_at_end();
         self.supply.end(self.run, &mut self.rings);
         self.run.relay.end();
-        // If the process exits meanwhile, it has nothing to wait for.
+        // If the process exits meanwhile, its exit handler has nothing to wait for.
         self.release_exit();
     }
 }
@@ -632,7 +632,7 @@ fn report_ringless_records(records: u64) {
     }
 }
 
-/// Returns the words that say behind a number of records that they are lost.
+/// Returns the words that follow the number `records` in a message that these records are lost.
 const fn are_lost(records: u64) -> &'static str {
     if records == 1 { " record is lost" } else { " records are lost" }
 }

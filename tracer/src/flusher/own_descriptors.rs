@@ -7,8 +7,8 @@ use trace_store::descriptor;
 use crate::shared::run::Run;
 use crate::user::relay;
 
-/// Gives the flusher its own table of descriptors, unless the settings say `shared`: no other thread can close the
-/// files that this thread opens from here on. Must be called before the flusher opens anything.
+/// Gives the calling thread, the flusher, its own table of file descriptors, unless the settings say `shared`. No other
+/// thread can then close the files that the flusher opens. Must be called before the flusher opens a file.
 pub(super) fn take_own(run: &'static Run) {
     if !run.config.own_descriptors {
         return;

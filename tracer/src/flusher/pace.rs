@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-/// 1/`PARTS` of a ring may fill until the flusher's next look. A thread wakes the flusher when half of its ring waits,
-/// so the flusher may come late by the time in which another quarter fills.
+/// The flusher plans its next look at a ring for the time at which 1/`PARTS` of the ring is full. A thread wakes the
+/// flusher when half of its ring is full, so the flusher may come late by the time in which another quarter fills.
 const PARTS: u64 = 4;
-/// The longest time until the next look at a ring that has filled faster than expected: the flusher has to measure how
-/// fast it fills now.
+/// The longest time until the next look at a ring that has filled faster than expected: the flusher has to measure the
+/// ring's new speed.
 const LEARNING_TIME: Duration = Duration::from_millis(1);
-/// The shortest time between two measurements, and from one look to the next.
+/// The shortest time between two measurements, and between two looks of the flusher at a ring.
 const SHORTEST: Duration = Duration::from_micros(100);
 
 /// The speed at which a ring fills.
@@ -32,7 +32,7 @@ impl Pace {
         Pace { last: None, times: [NEVER; 2], longest: NEVER }
     }
 
-    /// Measures how fast a ring of `capacity` bytes fills, by its fill level at `now`: its thread is at the position
+    /// Measures how fast a ring of `capacity` bytes fills. At the time `now`, the ring's thread is at the position
     /// `head`, and `waiting` bytes before `head` wait for the flusher.
     pub(super) fn look(&mut self, now: Instant, head: u64, waiting: u64, capacity: u64) {
         let (at, from) = *self.last.get_or_insert((now, head));

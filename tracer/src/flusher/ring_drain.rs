@@ -1,4 +1,5 @@
-//! A ring of this process and the drain of the thread that has it. Flusher thread only.
+//! A ring of this process, and the drain that writes the records of the ring's thread to a file. All of this runs on
+//! the flusher thread.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -48,8 +49,8 @@ pub(crate) struct RingDrain {
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is returned, and kept nowhere")]
 pub(crate) enum Extent {
-    /// Everything that the ring's thread had written when the drain began is in the file. If the thread has ended, this
-    /// has the drain that has written the file.
+    /// Everything that the ring's thread had written when the drain began is in the file. If the thread has ended, the
+    /// value is the drain that has written the file.
     All(Option<Drain>),
     /// The drain was interrupted, and records may be left to write.
     Partial,
@@ -118,13 +119,14 @@ impl RingDrain {
         self.orphan || self.ring.place == RingPlace::Private
     }
 
-    /// Marks the ring's thread as ended if it no longer exists: it ended without its exit handlers.
+    /// Marks the ring's thread as ended if the thread no longer exists, because it ended without running its exit
+    /// handlers.
     pub(crate) fn end_if_thread_is_gone(&mut self) {
         let tenancy = &self.ring.header().tenancy;
         let lent = !self.is_free() && !self.ring.detachment.is_thread_detached();
         if lent && !sys::is_thread_alive(tenancy.tid.load(Ordering::Relaxed)) {
             tenancy.state.store(State::Ended as u32, Ordering::Release);
-            // In the thread's place; the flusher itself has not left.
+            // The flusher detaches the thread, in the thread's place; it does not detach itself.
             let _ = self.ring.detachment.detach_thread();
         }
     }
@@ -134,8 +136,8 @@ impl RingDrain {
         self.ring.header().tenancy.state() == Ok(State::Ended) && self.ring.detachment.is_thread_detached()
     }
 
-    /// Returns whether the ring's thread has called `exit`, and its file is not ended. That file ends last, and so has
-    /// the number of all files of the run.
+    /// Returns whether the ring's thread has called `exit` and the thread's file is not ended. This file ends last, so
+    /// it has the number of all files of the run.
     pub(crate) fn waits_for_exit(&self) -> bool {
         let drain_goes_on = self.drain.as_ref().is_some_and(|drain| !drain.is_ended(self.ring.header()));
         drain_goes_on && self.has_ended() && self.ring.end_reason() == EndReason::Exit
@@ -148,8 +150,8 @@ impl RingDrain {
     }
 
     /// Writes the records in the ring. If its thread has ended, ends the file, frees the ring and returns the drain
-    /// that has written the file. Calls `is_interrupted` between two portions; if it returns true, the rest is left
-    /// to the next call.
+    /// that has written the file. Calls `is_interrupted` between two portions of records; if `is_interrupted` returns
+    /// true, leaves the rest to the next call.
     pub(crate) fn drain(
         &mut self,
         context: &mut DrainContext<'_>,
@@ -177,8 +179,9 @@ impl RingDrain {
         Ok(Extent::All(None))
     }
 
-    /// Drains up to the thread's current position and not further, so that a busy thread does not keep other threads
-    /// waiting. Returns false if it was interrupted.
+    /// Writes the records up to the thread's current position and not further, so that a busy thread does not keep
+    /// other threads waiting. Returns false if it stopped earlier: `is_interrupted` has returned true, or the files
+    /// have exceeded the limit for all files together.
     fn drain_records(
         &mut self,
         context: &mut DrainContext<'_>,
@@ -247,8 +250,8 @@ impl RingDrain {
         }
     }
 
-    /// Reads the thread's name again, once after its newest records, and writes it if it has changed: a thread that
-    /// makes no more records may have got its name after the last drain.
+    /// Reads the thread's name again, once after its newest records, and writes the name into the file if it has
+    /// changed: a thread that makes no more records may have got its name after the last drain.
     pub(crate) fn follow_name(&mut self, context: &mut DrainContext<'_>) {
         let drained = self.drained();
         if let Some(drain) = self.drain.as_mut().filter(|_| std::mem::take(&mut self.name_is_due)) {
@@ -258,7 +261,8 @@ impl RingDrain {
         }
     }
 
-    /// Writes the last lines of the file, if there is a file without them; returns whether it has written any.
+    /// Writes the last lines of the thread's file, if the file exists and has no last lines yet. Returns whether it has
+    /// written any.
     pub(crate) fn end(&mut self, context: &mut DrainContext<'_>, ended: Ended) -> io::Result<bool> {
         let (drained, dies) = (self.drained(), self.dies_with_process());
         let header = self.ring.header();
@@ -295,8 +299,8 @@ impl RingDrain {
         observer.dead(EndReason::Exit.into()).map_or(0, |rest| rest.records.saturating_add(rest.lost))
     }
 
-    /// Returns the number of lost records that the ring's thread brought along from the time before it had the ring, if
-    /// the flusher has not looked at the ring since.
+    /// Returns the number of records that the ring's thread lost before it had the ring, if the flusher has not looked
+    /// at the ring since the thread took it.
     pub(crate) fn unseen_losses(&self) -> u64 {
         // The thread stores the number before it takes the ring.
         let is_unseen = !self.is_free() && self.drain.is_none();

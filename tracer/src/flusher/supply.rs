@@ -1,5 +1,5 @@
-//! The supply of rings: they are made, and their memory reserved, ahead of need; then they are lent to threads, taken
-//! back, and freed. Flusher thread only.
+//! The supply of rings: the flusher makes rings and reserves their memory ahead of need, lends the rings to threads,
+//! takes them back, and frees them. All of this runs on the flusher thread.
 #![allow(unsafe_code, reason = "frees rings that nobody has; argued where it stands")]
 
 use std::io;
@@ -27,8 +27,7 @@ use crate::user::relay;
 /// The number of ready rings beyond which further ones are freed.
 const SURPLUS: usize = 4 * SPARE;
 
-/// The part of the remaining shared memory that one ring may take is 1/`SHARE`, so that later threads get smaller rings
-/// instead of none.
+/// One ring may take 1/`SHARE` of the remaining shared memory, so that later threads get smaller rings instead of none.
 const SHARE: u64 = 8;
 
 /// The memory, in bytes, that private rings may take together; further ones are as small as possible.
@@ -44,8 +43,8 @@ fn largest_within(wanted: u64, budget: u64) -> Geometry {
     geometry
 }
 
-/// Makes the file of a ring, or of a smaller ring if there is not enough memory any more. `in_part` allows that only
-/// the first bytes of a large ring are reserved now, and the returned rest is reserved later.
+/// Makes the file of a ring, or of a smaller ring if there is not enough memory. If `in_part` is true, the function may
+/// reserve only the first bytes of a large ring; it then returns the rest, which the caller has to reserve later.
 fn create_shared(
     directory: &mut RunDirectory,
     index: u32,
@@ -72,13 +71,13 @@ fn create_shared(
     }
 }
 
-/// The maximum number of handed-out rings whose memory is not reserved completely. It is small because a thread that
-/// waits for memory gives up after a while, and a thread that waits for a ring does not as long as other threads get
-/// rings.
+/// The maximum number of handed-out rings whose memory is not reserved completely. The number is small because a thread
+/// that waits for memory gives up after a while, but a thread that waits for a ring goes on waiting as long as other
+/// threads get rings.
 const MAX_GROWING: usize = SPARE;
 
-/// The number of bytes of a ring after whose reservation the flusher lets other threads run once, unless a thread has
-/// taken the ring by then.
+/// The number of reserved bytes of a ring at which the flusher lets other threads run once, unless a thread has taken
+/// the ring by then.
 const YIELD_AT: u64 = 4 * FIRST_BYTES;
 
 /// A ring whose memory is being reserved.
@@ -92,7 +91,7 @@ struct Growing {
 /// The maker of the run's rings, which keeps account of their memory.
 pub(crate) struct Supply {
     directory: Result<RunDirectory, String>,
-    /// The directories that the run had before the process became another user, who may not make rings there.
+    /// The directories that the run used before the process changed its user: the new user may not make rings there.
     former: Vec<RunDirectory>,
     /// The id of the user who made `directory`.
     user: u32,
@@ -101,14 +100,14 @@ pub(crate) struct Supply {
     /// The number of bytes that further private rings may take; when it is used up, private rings are as small as
     /// possible.
     private_budget: u64,
-    /// The number of records that were dropped with flight recorders of threads that had ended.
+    /// The number of records that were dropped together with the flight recorders of ended threads.
     forgotten: u64,
     /// The rings whose memory is not reserved completely.
     growing: Vec<Growing>,
-    /// True while a ring may be handed out before all of its memory is reserved: so far the rest could always be
-    /// reserved afterwards.
+    /// True while a ring may be handed out before all of its memory is reserved. Becomes false when the rest of a ring
+    /// could not be reserved afterwards.
     in_part: bool,
-    /// True once the user was warned that a ring is private.
+    /// True once the user was warned that a ring is private, so that its records are lost if the process is killed.
     has_warned: bool,
     /// True once the user was warned that parts of the directory were removed.
     has_warned_of_removal: bool,
@@ -162,7 +161,7 @@ impl Supply {
     /// [`RunDirectory::keep_open`].
     pub(crate) fn keep_open(&mut self) {
         for directory in self.directories_mut() {
-            // On an error, the next call tries again.
+            // If this fails, the next call tries again.
             let _ = directory.keep_open();
         }
     }
@@ -300,8 +299,8 @@ impl Supply {
         });
     }
 
-    /// Returns whether a ring should be made: there should be a ready one for each waiting thread, and [`SPARE`] more
-    /// unless the process exits.
+    /// Returns whether the flusher should make another ring: there should be a ready ring for each waiting thread, and
+    /// [`SPARE`] further ones unless the process exits.
     pub(crate) fn needs_ring(&self, run: &Run) -> bool {
         let waiting = run.waiting.load(Ordering::Relaxed) as usize;
         let exiting = run.exit.requested.load(Ordering::Relaxed) == 1;
@@ -310,7 +309,7 @@ impl Supply {
         run.ready.count() + soon < waiting + spare
     }
 
-    /// Returns whether a thread waits for a ring, or has one whose memory is not reserved completely.
+    /// Returns whether a thread waits for a ring, or has a ring whose memory is not reserved completely.
     pub(crate) fn is_urgent(&self, run: &Run) -> bool {
         Supply::has_waiting_thread(run) || self.growing.iter().any(|growing| growing.is_handed_out)
     }
@@ -327,7 +326,7 @@ impl Supply {
     pub(crate) fn advance(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) -> bool {
         let is_handed_out = |growing: &Growing| growing.is_handed_out;
         let count = self.growing.iter().filter(|growing| growing.is_handed_out).count();
-        // If no ring can be had, those that threads have must get their memory all the same.
+        // Even if no ring can be made, the rings that threads have must get their memory.
         if Supply::has_waiting_thread(run) && count < MAX_GROWING && self.serve(run, tails) {
             return true;
         }
@@ -392,8 +391,8 @@ impl Supply {
         }
     }
 
-    /// Makes a ring. If a thread waits for it, or its memory is reserved completely, puts it into the pool of ready
-    /// rings. Returns false if it cannot be made, or if the pool is full.
+    /// Makes a ring. If a thread waits for a ring, or the new ring's memory is reserved completely, puts the ring into
+    /// the pool of ready rings. Returns false if the ring cannot be made, or if the pool is full.
     pub(crate) fn add(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) -> bool {
         match self.make(run) {
             Ok(None) => false,
@@ -431,8 +430,9 @@ impl Supply {
         is_put
     }
 
-    /// Makes a ring: a shared one if possible, a smaller one if memory is short, a private one as the last resort.
-    /// Makes none if a shared one cannot be had now and no thread waits: it may be possible once a thread waits.
+    /// Makes a ring: a shared ring if possible, a smaller one if memory is short, and a private ring as the last
+    /// resort. Makes no ring if a shared one is impossible now and no thread waits: it may be possible when a thread
+    /// waits.
     ///
     /// The ring may be returned together with the part of its memory that is still to be reserved.
     fn make(&mut self, run: &'static Run) -> io::Result<Option<(&'static ThreadRing, Option<Unreserved>)>> {
@@ -469,8 +469,8 @@ impl Supply {
         ring.map(|ring| Some((ring, None)))
     }
 
-    /// Makes the drained rings of ended threads ready for other threads; frees those that were closed, and those that
-    /// are too many.
+    /// Makes the drained rings of ended threads ready for other threads. Frees a ring instead if it was closed, or if
+    /// enough rings are ready.
     pub(crate) fn take_back(&mut self, run: &'static Run, tails: &mut Vec<RingDrain>) {
         let mut ready = run.ready.count();
         let mut surplus = Vec::new();

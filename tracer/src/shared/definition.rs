@@ -1,8 +1,8 @@
 //! The definitions of sites that are made at run time, and all such sites of the process.
 //!
-//! A bridge to another crate learns of a place when the first record is made there. It then has the site made, which
-//! stays for ever, as the static of a call of `trace!` does. Runs on any thread. Only a site that is not among those
-//! met last is looked up here, under a lock.
+//! A bridge to another crate learns of a place in the source when the first record is made there. The bridge then has a
+//! site made, which stays for ever, like the static of a call of `trace!`. The functions run on any thread. A site is
+//! looked up here, under a lock, only if it is not in the cache of the sites that were met last (`sites::met`).
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -21,8 +21,8 @@ use crate::words::exclusion::Excluded;
 pub(crate) const MAX_DYNAMIC_SITES: usize = 8192;
 /// The largest number of bytes of all texts in a definition; a longer definition gets no site.
 pub(crate) const MAX_DEFINITION_TEXT: usize = 4096;
-/// The longest time that a thread waits for others that make sites. In a forked child the thread that had the lock
-/// may not exist.
+/// The longest time that a thread waits for the lock of the sites while other threads make sites. The wait is limited
+/// because, in a forked child, the thread that had the lock may not exist.
 const MAX_WAIT: Duration = Duration::from_millis(100);
 
 /// The way in which a value becomes text.
@@ -158,7 +158,8 @@ static DYNAMIC_SITES: Mutex<BTreeMap<u64, &'static Site>> = Mutex::new(BTreeMap:
 /// The number of sites that were made at run time, those without a key included. Relaxed: it is only a limit, and
 /// orders no other memory.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Whether the last thread that waited for the lock did so in vain: then no thread waits. Relaxed: it only saves time.
+/// Whether the last thread that waited for the lock has not got it in time: then later threads do not wait. Relaxed:
+/// the flag only saves time.
 static LOCK_TIMED_OUT: AtomicBool = AtomicBool::new(false);
 /// Whether the message about too many sites was printed.
 static HAS_WARNED: AtomicBool = AtomicBool::new(false);

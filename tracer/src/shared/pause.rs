@@ -9,7 +9,7 @@ use super::process::{self, STATE};
 use super::{sites, switched};
 use crate::words::switch::TracingState;
 
-/// Whether the run of the process is paused; it is valid also while the program decides again whether it traces.
+/// Whether the run of the process is paused. The value is valid even while the program decides again whether it traces.
 /// Relaxed: the thread that decides reads it, and the decision has a word of its own.
 static PAUSED: AtomicBool = AtomicBool::new(false);
 
@@ -32,7 +32,7 @@ pub(crate) fn is_paused() -> Option<bool> {
     }
 }
 
-/// Stops the process's recording for a while. Returns false if it does not trace.
+/// Pauses tracing in this process. Returns false if the process does not trace.
 pub(crate) fn pause() -> bool {
     let paused = STATE.pause();
     if paused {
@@ -44,7 +44,7 @@ pub(crate) fn pause() -> bool {
     paused
 }
 
-/// Resumes tracing in this process. Returns false if it was not paused.
+/// Resumes tracing in this process. Returns false if tracing was not paused.
 pub(crate) fn go_on() -> bool {
     let goes_on = STATE.go_on();
     if goes_on {

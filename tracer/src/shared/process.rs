@@ -31,18 +31,18 @@ pub(crate) fn stand() -> TracingState {
     STATE.see().stand(sys::process_id)
 }
 
-/// A count that grows when the process stops recording: then threads forget the open calls of functions that they know
-/// of.
+/// A count that grows when the process stops recording: a thread that sees a new count forgets the function calls that
+/// it holds as in progress.
 static ERA: AtomicU32 = AtomicU32::new(0);
 
-/// Begins an era in which the process records nothing, for a while or for good: threads forget the open calls of
-/// functions that they know of.
+/// Begins an era in which the process records nothing, for a while or for good: threads forget the function calls that
+/// they hold as in progress.
 pub(crate) fn begin_era() {
     ERA.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns a number that has changed if the process has stopped recording meanwhile. Relaxed: a thread that sees the
-/// change late may combine records from before it and after it.
+/// Returns the number of the current era, which changes when the process stops recording. Relaxed: a thread that sees
+/// the change late may combine records from before and after the change.
 #[inline(always)]
 pub(crate) fn era() -> u32 {
     ERA.load(Ordering::Relaxed)

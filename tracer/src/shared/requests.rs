@@ -1,7 +1,7 @@
 //! Requests to the flusher: to flush, and to shut down. Threads queue them and wait for the answer; the flusher looks
 //! for them when it is woken.
 //!
-//! A generic channel does the same with forty times the code.
+//! The module replaces a generic channel, which has forty times as much code.
 
 use std::collections::VecDeque;
 use std::io;
@@ -54,8 +54,8 @@ fn flusher_gone_error() -> io::Error {
 }
 
 impl Requests {
-    /// Queues a request, has the flusher woken by `wake`, and waits for the answer; calls `meanwhile` several times a
-    /// second as long as that takes.
+    /// Queues a request, calls `wake`, which wakes the flusher, and waits for the answer. While the thread waits, calls
+    /// `meanwhile` several times a second.
     ///
     /// # Errors
     /// The error that the flusher answers, or an error if the flusher has ended.
@@ -88,7 +88,8 @@ impl Requests {
         self.0.lock().requests.pop_front()
     }
 
-    /// Stops taking requests; those that wait are answered with an error. Only the flusher calls it, at its end.
+    /// Makes the queue refuse further requests, and answers the waiting ones with an error. Only the flusher calls
+    /// this, at its end.
     pub(crate) fn end(&self) {
         let mut waiting = self.0.lock();
         waiting.ended = true;

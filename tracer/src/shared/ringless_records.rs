@@ -1,6 +1,6 @@
 //! The count of records that found no ring, or no file, until a file reports them.
 //!
-//! Any thread counts them; the flusher reports them.
+//! Any thread counts its own; the flusher reports all.
 #![allow(unsafe_code, reason = "gives back a reference that was put in as a pointer")]
 
 use std::ptr;
@@ -24,7 +24,7 @@ pub(crate) fn count_reported(records: u64) {
     REPORTED_RECORDS.fetch_add(records, Ordering::Relaxed);
 }
 
-/// Adds `records`, which found no ring, to the count.
+/// Adds `records`, which found no ring, to the count of records of all threads that found no ring.
 pub(crate) fn count_without_ring(records: u64) {
     WITHOUT_RING.fetch_add(records, Ordering::Relaxed);
 }
@@ -34,7 +34,8 @@ pub(crate) fn without_ring() -> u64 {
     WITHOUT_RING.load(Ordering::Relaxed)
 }
 
-/// Moves `records` that found no ring from this count to the ring of their thread, which reports them.
+/// Subtracts `records` from the count of records that found no ring, because they were added to the count in their
+/// thread's ring, which the thread's file reports.
 ///
 /// Release: a thread that sees the records gone from this count sees the ring that has them.
 pub(crate) fn move_to_ring(records: u64) {

@@ -32,18 +32,20 @@ use crate::words::wake::Wake;
 const READY: usize = 64;
 /// The number of rings that the flusher keeps ready.
 pub(crate) const SPARE: usize = 4;
-/// The time, in nanoseconds, that a thread's first record waits without any ring being handed out; after a wait in
-/// vain, no thread waits for a ring for as long again. To make a ring takes about a millisecond.
+/// The longest time, in nanoseconds, that a thread's first record waits while no ring is handed out to any thread. If
+/// the thread gets no ring, no thread waits for a ring for the same time again. Making a ring takes about a
+/// millisecond.
 const MAX_CLAIM_WAIT: u64 = 1_000_000_000;
-/// The time, in nanoseconds, for which the flusher may make no progress while a thread waits for a ring. Under Wine all
-/// its system calls wait for one process, and on a busy machine that took longer than a second.
+/// The longest time, in nanoseconds, that a thread waits for a ring while the flusher makes no progress. Under Wine all
+/// system calls of the flusher wait for one process, which may take longer than a second on a busy machine.
 const MAX_IDLE_CLAIM_WAIT: u64 = if cfg!(windows) { 3 * MAX_CLAIM_WAIT } else { MAX_CLAIM_WAIT };
-/// The time, in nanoseconds, that a thread waits without any ring being handed out while the flusher writes files:
-/// Windows takes long to make a file. If this time were longer, a flusher that can make no ring would hold up every
-/// thread.
+/// The longest time, in nanoseconds, that a thread waits while no ring is handed out to any thread but the flusher
+/// makes progress: Windows takes long to make a file. If this time were longer, a flusher that can make no ring would
+/// hold up every thread.
 const MAX_TOTAL_CLAIM_WAIT: u64 = if cfg!(windows) { 10 * MAX_CLAIM_WAIT } else { MAX_CLAIM_WAIT };
 /// The time after which a thread that waits for a ring looks again without having been woken. Windows keeps the
-/// threads that wait for one word in one list, and a thousand that come and go keep the flusher from its work.
+/// threads that wait for one word in one list; a thousand threads that enter and leave the list keep the flusher from
+/// its work.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(if cfg!(windows) { 250 } else { 20 });
 /// The minimum number of times that a thread looks for a ring before it gives up. On a machine that is too busy for the
 /// flusher, these looks take longer, too.
@@ -56,12 +58,12 @@ pub(crate) struct Run {
     pub config: Config,
     /// The run's random id.
     pub id: u32,
-    /// The ticks of the run's `# run` line and the wall clock at that moment, read when the decision to trace was
-    /// made: no record of the run has smaller ticks.
+    /// The ticks of the run's `# run` line, and the wall clock at the same moment. Both were read when the decision to
+    /// trace was made, so no record of the run has smaller ticks.
     pub began: (Ticks, Wall),
     /// The id of the run at the root of the tree of forked processes that this run belongs to.
     pub root: u32,
-    /// The executable; `here` is the current directory when the run was made.
+    /// The path of the executable. The next field, `here`, is the current directory at the time when the run was made.
     pub exe: PathBuf,
     pub here: Option<PathBuf>,
     /// The word that wakes the flusher.
@@ -79,24 +81,25 @@ pub(crate) struct Run {
     pub waiting: AtomicU32,
     /// A count that grows with each ring that is put ready; threads that wait for a ring sleep on this word.
     supplied: AtomicU32,
-    /// The time until which no thread waits for a ring, in nanoseconds of the monotonic clock.
+    /// The time, in nanoseconds of the monotonic clock, until which no thread waits for a ring: an earlier wait was in
+    /// vain.
     starved_until: AtomicU64,
     /// Whether no ring can be made, so that no thread waits for one.
     pub no_ring_possible: AtomicBool,
     /// The rings that may have a thread or records. The hot path does not use the list.
     pub rings: Mutex<Vec<&'static ThreadRing>>,
-    /// The counters of threads that have ended, added up.
+    /// The sums of the counters of the threads that have ended.
     pub finished: Mutex<CounterSums>,
     /// The number of bytes written to files.
     pub bytes: AtomicU64,
     /// The count of records that found no ring and that no file reports: in this process's memory, and in a page that
     /// outlives the process.
     ringless_records: RinglessCounter,
-    /// The cost of the run's start, in this process's memory, for the flusher.
+    /// The cost of the run's start (see [`Run::note_start`]), in this process's memory, for the flusher.
     pub start: Start,
     /// The flusher's clock readings, in this process's own memory; only the flusher uses them.
     pub looks: Looks,
-    /// The panics of the program, counted here if no page outlives the process.
+    /// The counts of the program's panics, used if no page outlives the process.
     panics: Panics,
     /// The page that outlives the process: it has the cost of the run's start, the program's panics and the signal that
     /// ends the process. Null if there is no such page.
@@ -105,7 +108,8 @@ pub(crate) struct Run {
     start_noted: AtomicBool,
     /// The time, in nanoseconds, that the decision to trace took the thread that made it.
     decision_ns: AtomicU64,
-    /// The number of records without a ring that were made in the process that this one was forked from.
+    /// The number of records without a ring that this process has inherited: they were made in the process from which
+    /// it was forked.
     inherited: u64,
     /// A word that is 1 in this process and 0 in a forked child, in a page that a fork wipes.
     alive: *const AtomicU32,
@@ -118,7 +122,7 @@ unsafe impl Sync for Run {}
 // SAFETY: as above.
 unsafe impl Send for Run {}
 
-/// The words by which the exit handler has the flusher drain everything, and waits for that.
+/// The words by which the exit handler tells the flusher to drain everything, and waits for the end of that.
 #[derive(Debug, Default)]
 pub(crate) struct Exit {
     /// A word that is 1 when the process exits: everything is to be drained.
@@ -129,9 +133,10 @@ pub(crate) struct Exit {
     pub progress: AtomicU64,
 }
 
-/// The words by which a thread has the flusher do some work, and waits for it: after a panic, to write the flight
-/// recorders, or because the thread loads or unloads modules. They are not a channel, because the thread may be inside
-/// a record, and because the flusher looks at them between any two steps of its work.
+/// The words by which a thread requests some work from the flusher, and waits for the end of the work: to write the
+/// flight recorders after a panic, or to update the module table when the thread loads or unloads modules. This is not
+/// a channel, because the thread may be inside a record, and because the flusher looks at them between any two steps of
+/// its work.
 #[derive(Debug, Default)]
 pub(crate) struct CountedRequest {
     /// A count that grows with each request.
@@ -174,7 +179,7 @@ impl CountedRequest {
     }
 }
 
-/// The counters of threads, added up.
+/// The sums of the counters of several threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CounterSums {
     pub records: u64,
@@ -205,8 +210,8 @@ impl CounterSums {
 }
 
 impl Run {
-    /// Makes a run, whose flusher is still to be started. `root` is the id of the run at the root of the tree of forked
-    /// processes; `None`: this run is the root.
+    /// Makes a run without starting its flusher. `root` is the id of the run at the root of the tree of forked
+    /// processes; `None` makes this run the root.
     pub(crate) fn prepare(mut config: Config, root: Option<u32>) -> io::Result<&'static Run> {
         let alive = sys::page_wiped_on_fork().cast::<AtomicU32>();
         if alive.is_null() {
@@ -278,7 +283,7 @@ impl Run {
         }
     }
 
-    /// Subtracts `records` from the count of those that found no ring, because a thread's file reports them.
+    /// Subtracts `records` from the count of records that found no ring, because a thread's file reports them.
     pub(crate) fn subtract_ringless(&self, records: u64) {
         self.ringless_records.subtract(records);
     }
@@ -322,8 +327,8 @@ impl Run {
         self.page().map_or(&self.panics, |page| &page.panics)
     }
 
-    /// Returns the end of a thread that has ended for `reason`, for the last line of a file: at an exit, with the known
-    /// cause of the exit. Only the flusher calls it.
+    /// Returns the description of a thread's end, for the last line of the thread's file. If the `reason` is the exit
+    /// of the process, the description has the known cause of the exit. Only the flusher calls this.
     pub(crate) fn ended(&self, reason: EndReason) -> Ended {
         let seen = Some(clock::now());
         match reason {
@@ -337,27 +342,27 @@ impl Run {
 
     /// Returns the known cause of the process's exit; `main` is the id of its main thread.
     ///
-    /// A panic is the cause if its hooks have called `exit`, or if it was in the main thread and the exit status is
-    /// the one that Rust gives to such an end.
+    /// A panic is the cause if its hook has called `exit`, or if it was in the main thread and the exit status is the
+    /// one of a program whose `main` has panicked.
     pub(crate) fn cause_of_exit(&self, main: u64) -> Cause {
         /// The status of a program whose `main` has panicked.
         const PANICKED: u32 = 101;
         let status = sys::exit_status();
         let in_main = |tid: &u64| status == Some(PANICKED) && *tid == main;
         let panic = self.panics().deadly().or_else(|| self.panics().last().filter(in_main));
-        // A status of success is left out.
+        // The status 0 (success) is left out.
         let status = status.filter(|status| *status != 0);
         Cause { panic, signal: None, status }
     }
 
-    /// Stores the time, `ns` nanoseconds, that the decision to begin this run took its thread.
+    /// Stores the time `ns`, in nanoseconds, that the decision to begin this run took on the thread that made it.
     pub(crate) fn note_decision_time(&self, ns: u64) {
         self.decision_ns.store(ns, Ordering::Relaxed);
     }
 
-    /// Stores the cost of the run's start, which the file of the thread `tid` reports: that thread took a ring at
-    /// `since`, after a wait of `ns` nanoseconds. Does nothing and returns false if a thread has stored the cost
-    /// before. The thread calls this before it makes a record.
+    /// Stores the cost of the run's start, which the file of the thread `tid` reports: the thread took a ring at the
+    /// ticks `since`, after a wait of `ns` nanoseconds. Does nothing and returns false if a thread has stored the cost
+    /// before. The thread `tid` calls this before it makes a record.
     pub(crate) fn note_start(&self, tid: u64, since: Ticks, ns: u64) -> bool {
         if self.start_noted.swap(true, Ordering::Relaxed) {
             return false;
@@ -370,8 +375,8 @@ impl Run {
         true
     }
 
-    /// Takes a ring for the calling thread; waits a bounded time if none is ready. Also returns whether it has
-    /// waited.
+    /// Takes a ring for the calling thread; if none is ready, waits for one, at most for a bounded time after the last
+    /// ring was handed out. Also returns whether the thread has waited. Returns `None` if there is no ring.
     pub(crate) fn claim(&'static self) -> Option<(&'static ThreadRing, bool)> {
         if let Some((ring, left)) = self.ready.take() {
             if left < SPARE / 2 {
@@ -382,7 +387,7 @@ impl Run {
         if sys::monotonic_ns() < self.starved_until.load(Ordering::Relaxed) {
             return None;
         }
-        // The flusher has not begun, and cannot before this thread goes on.
+        // The flusher thread has not begun, and cannot begin before this thread goes on.
         if self.supplied.load(Ordering::Relaxed) == 0 && sys::blocks_new_threads() {
             return None;
         }
@@ -392,8 +397,8 @@ impl Run {
         ring.map(|ring| (ring, true))
     }
 
-    /// Waits for a ring: without limit as long as other rings are handed out, otherwise for a bounded time. After a
-    /// wait in vain, no thread waits for a while.
+    /// Waits for a ring: without limit as long as rings are handed out to other threads, otherwise for a bounded time.
+    /// If the thread gets no ring in that time, no thread waits for a ring for a while.
     fn wait_for_ring(&'static self) -> Option<&'static ThreadRing> {
         let begun = sys::monotonic_ns();
         let (mut since, mut idle_since, mut looks) = (begun, begun, 0);
@@ -443,36 +448,37 @@ impl Run {
         self.exit.progress.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns whether the process's last thread ends the files. That thread finds the rings in their files, so each
-    /// ring must have a file. Before that, handlers of `exit` that come after the tracer's may trace.
+    /// Returns whether the process's last thread, and not the flusher, ends the trace files. The last thread finds the
+    /// rings by their ring files, so the result is true only if each ring has a file. Until then, handlers of `exit`
+    /// that run after the tracer's handler may trace.
     pub(crate) fn is_ended_by_last_thread(&self) -> bool {
         sys::LAST_THREAD_IS_CALLED && self.rings.lock().iter().all(|ring| ring.place == RingPlace::Shared)
     }
 
-    /// Waits until all records that were made before are in the files.
+    /// Waits until all records that were made before this call are in the files.
     pub(crate) fn flush(&self) -> io::Result<()> {
         self.ask(RequestKind::Flush, || {})
     }
 
-    /// Waits until the module table has the modules that are loaded now. The wait is bounded: a disk may hold the
-    /// flusher up, or a lock of the calling thread.
+    /// Waits until the module table has the modules that are loaded now, at most for the longest wait that the settings
+    /// allow: the flusher may be held up by a disk, or by a lock that the calling thread has.
     pub(crate) fn look_at_modules(&self) {
         self.look_request.ask(&self.wake, self.config.max_stall);
     }
 
-    /// Has the flusher drain all rings, end the files and end itself; waits for that.
+    /// Waits while the flusher drains all rings, ends the files and then ends itself.
     pub(crate) fn shut_down(&self) -> io::Result<()> {
         self.shut_down_while(|| {})
     }
 
-    /// Acts as [`Run::shut_down`] does; calls `meanwhile` several times a second as long as that takes.
+    /// Does the same as [`Run::shut_down`], and calls `meanwhile` several times a second while the thread waits.
     pub(crate) fn shut_down_while(&self, meanwhile: impl FnMut()) -> io::Result<()> {
         let result = self.ask(RequestKind::ShutDown, meanwhile);
         self.close();
         result
     }
 
-    /// Marks the run as closed: it has no flusher any more, or never had one.
+    /// Marks the run as closed, because the run has no flusher any more, or never had one.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -482,7 +488,8 @@ impl Run {
     }
 }
 
-/// Makes a number that is random enough to distinguish runs: the seed of std's hash maps comes from the system.
+/// Returns a number that is random enough to distinguish runs. Its source is the seed of std's hash maps, which comes
+/// from the system.
 fn random_id() -> u32 {
     let mut hasher = std::hash::RandomState::new().build_hasher();
     hasher.write_u32(sys::process_id());

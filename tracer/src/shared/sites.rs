@@ -36,7 +36,7 @@ const NEVER_CAPTURED: u64 = 6;
 
 /// The static description of a call of `trace!`, with its number and its switch.
 ///
-/// `word`, and who changes it:
+/// The states of `word`, and the threads that change it:
 ///
 /// ```text
 ///          first_use: tracing is off, or the filter says no
@@ -52,18 +52,19 @@ const NEVER_CAPTURED: u64 = 6;
 ///   all ──► NEW, OFF: tracing is switched on again, is switched off; by the thread that decides
 /// ```
 ///
-/// Numbered: the signature of the arguments' types in the upper 30 bits, the kind of the clock in the next two, the
-/// number in the lower half. So one load of the word is enough for the hot path. The load is relaxed: the traced
-/// thread does not interpret the number, and the table, which the reader of captured arguments needs, is written
-/// before the number can be seen.
+/// A *numbered* word has the signature of the arguments' types in the upper 30 bits, the kind of the clock in the next
+/// two, and the site's number in the lower half. So one load of the word is enough for the hot path. The load is
+/// relaxed: the traced thread does not interpret the number, and the table, which the reader of captured arguments
+/// needs, is written before the number can be seen.
 ///
 /// A message that is formatted at the call has the number of its site from the first message on, before the table has
 /// it: if the process is killed in between, the text is whole and only its site is unknown.
 #[derive(Debug)]
 pub struct Site {
     pub(crate) word: AtomicU64,
-    /// The site's number; 0 before its first record. It changes at most once, when arguments are captured that were not
-    /// before: then the site gets another entry, because an entry in the table never changes its meaning.
+    /// The site's number; 0 before its first record. The number changes at most once, when the site begins to capture
+    /// its arguments after its messages were formatted at the call: then the site gets another entry with another
+    /// number, because an entry in the table never changes its meaning.
     number: AtomicU32,
     signature: AtomicU32,
     /// A `fn(&mut Vec<u8>)` that describes the arguments; null if they are not captured.
@@ -81,7 +82,7 @@ pub struct Site {
     call: Call,
     /// The parts that only a site made at run time has; `None` for other sites.
     dynamic: Option<&'static Dynamic>,
-    /// The entry, if another copy of the library has announced the site.
+    /// The site's entry for the table, if another copy of the library has announced the site; `None` for own sites.
     of_guest: Option<&'static sites::Site>,
     /// The handle of this site in the copy of the library that owns the process; null if that is this copy, or if
     /// this site has not been announced to it.
@@ -91,8 +92,8 @@ pub struct Site {
 /// The position of a call in the source of the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The path of the module, and after it the path of the source file. They are one text because each text of a site
-    /// takes 40 bytes of the program more than its letters.
+    /// The path of the module, directly followed by the path of the source file. Both are one text because each
+    /// separate text of a site takes 40 bytes of the program in addition to its letters.
     pub texts: &'static str,
     /// The number of bytes of the path of the module.
     pub module_len: u32,
@@ -124,8 +125,8 @@ const HERE: &str = "::__here";
 pub struct Call {
     /// The kind of the records that the call makes.
     pub kind: SiteKind,
-    /// One after the other: the format string as it stands in the program, the format string that names the captured
-    /// values by their numbers, and the names of the captured values, each with a zero byte after it.
+    /// Three parts, one after the other: the format string as it stands in the program, the format string that names
+    /// the captured values by their numbers, and the names of the captured values, each with a zero byte after it.
     pub texts: &'static str,
     /// The numbers of bytes of the two format strings.
     pub format_lens: [u32; 2],
@@ -155,7 +156,8 @@ pub(crate) struct Captured {
 }
 
 impl Captured {
-    /// The types of the arguments of another copy's site, whose entry describes them.
+    /// A placeholder for a site that another copy of the library has announced: the types of the arguments are
+    /// described by the site's entry.
     const OF_GUEST: Captured = Captured { signature: KINDS + 1, describe: |_| {} };
 }
 
@@ -195,7 +197,7 @@ impl Site {
     /// `is_captured`: the entry has the types of the arguments. The site stays for ever.
     pub(crate) fn of_guest(entry: sites::Site, is_captured: bool) -> &'static Site {
         let entry: &'static sites::Site = Box::leak(Box::new(entry));
-        // The entry has the other texts.
+        // The remaining texts are in the entry.
         let (texts, module_len) = (entry.module.as_str(), entry.module.len() as u32);
         let place = Place { texts, module_len, line: entry.line, column: entry.column, here: || "" };
         let call = Call { kind: entry.kind, texts: "", format_lens: [0, 0] };
@@ -209,11 +211,11 @@ impl Site {
     /// Returns the state of a site that [`of_guest`](Site::of_guest) has made: [`SITE_WAITS`], [`SITE_IN_TABLE`] or
     /// [`SITE_CAPTURED`]. First requests the site's table entry, unless that was done since tracing was switched on.
     pub(crate) fn state_for_guest(&'static self) -> u32 {
-        // Tracing was switched on anew since; the guest has asked its filter.
+        // NEW: tracing was switched on again since the last call. The guest has asked the filter already.
         let _ = self.word.compare_exchange(NEW, FORMATTED, Ordering::Relaxed, Ordering::Relaxed);
         let is_captured = self.signature.load(Ordering::Relaxed) == Captured::OF_GUEST.signature;
         self.request_entry(is_captured.then_some(Captured::OF_GUEST));
-        // Acquire: whoever sees the number may use it.
+        // Acquire: a thread that sees the number may use it.
         match self.word.load(Ordering::Acquire) {
             IN_TABLE | NEVER_CAPTURED => SITE_IN_TABLE,
             word if word > NEVER_CAPTURED => SITE_CAPTURED,
@@ -250,7 +252,7 @@ impl Site {
         loop {
             self.next.store(first, Ordering::Relaxed);
             let this = std::ptr::from_ref(self).cast_mut();
-            // Release: who walks the list sees `next`.
+            // Release: a thread that walks the list sees `next`.
             match ALL.compare_exchange_weak(first, this, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(other) => first = other,
@@ -264,9 +266,8 @@ impl Site {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Requests that the flusher writes the site's table entry, unless that was done; of several threads, the first one
-    /// requests it. Afterwards the site has a number. `captured` are the types of the arguments, if they can be
-    /// captured.
+    /// Requests that the flusher writes the site's table entry, unless a thread has requested that before. Afterwards
+    /// the site has a number. `captured` has the types of the arguments, if the arguments can be captured.
     pub(crate) fn request_entry(&'static self, captured: Option<Captured>) {
         // Acquire: see `first_use`.
         let _ = self.word.load(Ordering::Acquire);
@@ -333,8 +334,8 @@ impl Site {
         let claim = |word| self.word.compare_exchange(word, CLAIMED, Ordering::Relaxed, Ordering::Relaxed);
         if !is_asked_for || claim(word).is_err() {
             if self.number() == 0 {
-                // Another thread is about to announce it; a function's name is only in the table, so it is announced
-                // twice.
+                // Another thread is about to announce the site, but the site needs a number now, because a function's
+                // name is only in the table: so the site is announced twice.
                 let _ = self.number.compare_exchange(
                     0,
                     publish_entry(false).0,
@@ -508,7 +509,7 @@ pub(crate) fn in_site_table() -> Vec<sites::Site> {
 
 /// Switches all sites off, because tracing was switched off.
 pub(crate) fn end() {
-    // See `first_use` for the other half.
+    // `first_use` has the other half of this handshake.
     fence(Ordering::SeqCst);
     let mut is_due = false;
     for site in all() {
@@ -519,19 +520,19 @@ pub(crate) fn end() {
         }
     }
     if let Some(run) = process::current().filter(|run| is_due && run.is_of_this_process()) {
-        // Release: the flusher sees which are due.
+        // Release: the flusher sees which sites are due.
         run.sites_queued.store(true, Ordering::Release);
     }
 }
 
-/// Makes the word of a site that has a number, with the kind of the run's clock.
+/// Returns the word of a site with this number and this signature; adds the kind of the run's clock.
 fn numbered_word(signature: u32, number: u32) -> u64 {
     let upper = signature & !KINDS | clock::kind();
     u64::from(upper) << 32 | u64::from(number)
 }
 
-/// Passes the entries of all queued sites to `publish_entry`, which writes an entry for readers. If it refuses the
-/// entry of a site, the site's messages are still formatted at the call.
+/// Passes the entries of all queued sites to `publish_entry`, which writes an entry for readers. If
+/// `publish_entry` returns false for a site, the site's messages are always formatted at the call.
 pub(crate) fn write_queued_entries(run: &Run, mut publish_entry: impl FnMut(sites::Site) -> bool) {
     if !run.sites_queued.swap(false, Ordering::Acquire) {
         return;

@@ -8,7 +8,8 @@ use super::run::CounterSums;
 use super::{process, ringless_records};
 use crate::copies::{self, Owner};
 
-/// Counters of the tracer's work so far in this process. Counters of running threads may be a few records behind.
+/// Counters of the tracer's work so far in this process. The counts of threads that still run may lack their last few
+/// records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -19,8 +20,8 @@ pub struct Stats {
     /// The number of records that were not put into rings: the ring was full, the thread got no ring, a `Display`
     /// panicked, or the record was made inside the tracer itself.
     pub lost: u64,
-    /// The number of times that a thread waited for the tracer: for room in its ring, for the ring or its memory, or
-    /// for the list of modules.
+    /// The number of times that a thread waited for the tracer: for room in its ring, for the ring itself or its
+    /// memory, or for the list of modules (the files that are mapped as code).
     pub stalls: u64,
     /// The total time, in nanoseconds, for which threads waited for the tracer.
     pub stall_ns: u64,
@@ -44,7 +45,7 @@ impl Stats {
         let mut totals = CounterSums::default();
         {
             let rings = run.rings.lock();
-            // Both locks are held together: a thread that ends moves its counters from the one to the other.
+            // Both locks are held together: a thread that ends moves its counters from its ring to `finished`.
             let finished = run.finished.lock();
             totals.add(*finished);
             for ring in rings.iter() {

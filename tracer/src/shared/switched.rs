@@ -1,7 +1,7 @@
 //! Listeners that are called when tracing was switched on or off at run time.
 //!
-//! Runs on the thread that has switched, after the decision: a listener may trace, and may switch again. If the
-//! switch was requested from outside, that thread is the flusher.
+//! The listeners run on the thread that has switched tracing, after the decision: a listener may trace, and may switch
+//! tracing again. If another process has requested the switch, the thread is the flusher.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,7 +29,7 @@ pub(crate) fn call_listeners() {
     loop {
         let reported_switches = WAITING.load(Ordering::Acquire);
         let on = is_on();
-        // None of them runs under the lock.
+        // No listener runs under the lock.
         let listeners = LISTENERS.lock().clone();
         listeners.iter().for_each(|switch_listener| switch_listener(on));
         if WAITING.compare_exchange(reported_switches, 0, Ordering::AcqRel, Ordering::Acquire).is_ok() {

@@ -1,4 +1,4 @@
-//! The name of a thread: the one that the operating system has or, if it is longer, the one that Rust's library has.
+//! The name of a thread: the operating system's name or, if Rust's library knows a longer one, the library's name.
 
 use std::thread::Thread;
 
@@ -7,21 +7,21 @@ use crate::sys;
 /// A thread's name.
 #[derive(Debug)]
 pub(crate) struct ThreadName {
-    /// The name that the operating system has, filled with zeros.
+    /// The name that the operating system has, truncated to 15 bytes and filled up with zeros.
     pub system: [u8; 16],
-    /// The handle of the thread in Rust's library, if its name there may be longer than `system`.
+    /// The handle of the thread in Rust's library, if the library's name of the thread may be longer than `system`.
     pub thread: Option<Thread>,
-    /// The whole name, if the system has kept more than the 15 bytes in `system`.
+    /// The whole name, if the system keeps more of it than the 15 bytes in `system`.
     pub whole: Option<String>,
 }
 
 impl ThreadName {
     /// Returns the name of the calling thread, whose id is `tid`.
     ///
-    /// Linux keeps 15 bytes of a name. This asks Rust's library for the name only if the system's name is that long
-    /// and the library has set up the thread: otherwise the library would allocate a handle, and this may run in a
-    /// signal handler. It does not ask for a process's first thread, whose name is that of the program. Windows keeps
-    /// the whole name itself.
+    /// Linux keeps 15 bytes of a name. This function asks Rust's library for the whole name only if the system's name
+    /// has 15 bytes and the library has set up the thread: otherwise the library would allocate a handle, which a
+    /// signal handler must not do. The function does not ask for a process's first thread, whose name is the program's.
+    /// Windows keeps the whole name itself.
     pub(crate) fn of_this_thread(tid: u64) -> ThreadName {
         let system = sys::thread_name();
         let is_full = system[..15].iter().all(|&byte| byte != 0);

@@ -1,8 +1,8 @@
 //! A ring with its state in this process: its memory, its producer, and whether its thread and the flusher still use
 //! it.
 //!
-//! The flusher makes a ring and lends it to one thread at a time; whichever of thread and flusher uses it last frees
-//! it.
+//! The flusher makes a ring and lends it to one thread at a time. The last user of the ring, its thread or the flusher,
+//! frees the ring.
 #![allow(unsafe_code, reason = "rings are lent by raw pointer; pages are wiped by fork; each argued")]
 
 use std::io;
@@ -43,7 +43,7 @@ pub(crate) struct ThreadRing {
     /// The number in the ring file's name.
     pub index: u32,
     pub place: RingPlace,
-    /// The reason why the ring is private, if it is.
+    /// The reason why the ring is private (not in a file that outlives the process); empty if it is shared.
     pub why: String,
     /// The producer, in a page of its own that a fork wipes.
     producer: *const Producer,
@@ -125,9 +125,9 @@ impl ThreadRing {
         }
     }
 
-    /// Stores that the ring's data is reserved below the position `end`. Wakes its thread, if it waits for memory, when
-    /// all is reserved: one long wait is cheaper than many short ones, which take the processor away from the flusher.
-    /// Only the flusher calls it.
+    /// Stores that the ring's memory is reserved below the position `end`. If all of the memory is reserved and the
+    /// ring's thread waits for memory, wakes the thread: one long wait is cheaper than many short ones, which take the
+    /// processor away from the flusher. Only the flusher calls it.
     pub(crate) fn reserved_to(&self, end: u64) {
         self.link.reserved.store(end, Ordering::Release);
         if end == ALL_RESERVED {
@@ -148,7 +148,7 @@ impl ThreadRing {
 
     /// Binds the ring to the calling thread, which has claimed it.
     ///
-    /// `lost` records found no ring before; this thread's file reports them.
+    /// `lost` is the number of the thread's earlier records that found no ring; the thread's file reports them.
     pub(crate) fn lend(&self, tid: u64, name: &ThreadName, since: Ticks, lost: u64) {
         // SAFETY: claimed, and not yet known to its thread's records.
         unsafe { (*self.producer).renew() };
@@ -201,8 +201,8 @@ impl ThreadRing {
         }
     }
 
-    /// Returns the reason for which the ring's thread has ended. It is valid once the tenancy shows that the thread has
-    /// ended.
+    /// Returns the reason for which the ring's thread has ended. The result is valid only if the ring's header
+    /// (`tenancy`) shows that the thread has ended.
     pub(crate) fn end_reason(&self) -> EndReason {
         if self.ended_by_exit.load(Ordering::Relaxed) { EndReason::Exit } else { EndReason::Thread }
     }

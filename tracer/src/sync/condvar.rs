@@ -1,4 +1,4 @@
-//! A condition variable with the API of `std`'s, and the data about it that records contain.
+//! A condition variable with the API of [`std::sync::Condvar`], and the data about it that records contain.
 
 use std::fmt;
 use std::panic::Location;
@@ -29,7 +29,7 @@ pub(super) struct ConditionFacts {
     made: SourceLocation,
 }
 
-/// A wait at a condition variable, the beginning of which was recorded.
+/// A wait at a condition variable that is in progress. The beginning of the wait was recorded.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct RecordedConditionWait<'a> {
@@ -58,7 +58,8 @@ impl ConditionFacts {
         waiting
     }
 
-    /// Records a notification of one waiting thread or of `all`, which the caller makes afterwards.
+    /// Records that the calling thread notifies one waiting thread, or all of them if `all` is true. The caller makes
+    /// the notification afterwards.
     pub(super) fn notify(&self, all: bool, place: SourceLocation) {
         if !is_off() {
             let GivenNotifications { first, count } = self.notices.give(all);
@@ -68,8 +69,8 @@ impl ConditionFacts {
 }
 
 impl RecordedConditionWait<'_> {
-    /// Records that the thread has the lock again, because the time of its wait was `over` or because it was woken.
-    /// Stores it as the holder of `lock` again.
+    /// Records that the calling thread has the lock again, because its wait has timed out (`over`) or because it was
+    /// woken. Stores the thread as the holder of `lock` again.
     pub(super) fn end(self, over: bool, lock: &LockFacts, place: SourceLocation) {
         lock.hold(place);
         let (number, ns) = (self.facts.number.get(), nanoseconds_since(self.since));
@@ -93,7 +94,7 @@ impl Condvar {
     /// notification.
     ///
     /// # Errors
-    /// A thread has panicked while it had the mutex; the guard is in the error.
+    /// Fails if a thread has panicked while it had the mutex; the guard is in the error.
     ///
     /// # Panics
     /// Like [`std::sync::Condvar::wait`], it may panic if it is used with several mutexes. (On Linux it does not.)
@@ -109,13 +110,13 @@ impl Condvar {
         rejoin(held, result)
     }
 
-    /// Waits as long as `condition` holds.
+    /// Waits while `condition` returns true.
     ///
     /// # Errors
-    /// As [`wait`](Condvar::wait).
+    /// Fails if [`wait`](Condvar::wait) would.
     ///
     /// # Panics
-    /// As [`wait`](Condvar::wait), and if `condition` does.
+    /// Panics if `condition` does, or if [`wait`](Condvar::wait) would.
     #[track_caller]
     pub fn wait_while<'a, T, F>(
         &self,
@@ -134,10 +135,10 @@ impl Condvar {
     /// Waits as [`wait`](Condvar::wait) does, at most for `duration`. The result says whether that time is over.
     ///
     /// # Errors
-    /// As [`wait`](Condvar::wait).
+    /// Fails if [`wait`](Condvar::wait) would.
     ///
     /// # Panics
-    /// As [`wait`](Condvar::wait).
+    /// Panics if [`wait`](Condvar::wait) would.
     #[track_caller]
     pub fn wait_timeout<'a, T>(
         &self,
@@ -154,14 +155,14 @@ impl Condvar {
         rejoin_with(held, result)
     }
 
-    /// Waits as long as `condition` holds, at most for `duration`. The result says whether that time is over and the
-    /// condition still holds.
+    /// Waits while `condition` returns true, at most for `duration`. The result is a timeout only if `condition` still
+    /// returned true at the end of that time.
     ///
     /// # Errors
-    /// As [`wait`](Condvar::wait).
+    /// Fails if [`wait`](Condvar::wait) would.
     ///
     /// # Panics
-    /// As [`wait`](Condvar::wait), and if `condition` does.
+    /// Panics if `condition` does, or if [`wait`](Condvar::wait) would.
     #[track_caller]
     pub fn wait_timeout_while<'a, T, F>(
         &self,
@@ -192,7 +193,7 @@ impl Condvar {
         rejoin_with(held, result)
     }
 
-    /// Wakes one thread that waits, if there is one.
+    /// Wakes one waiting thread, if there is one.
     #[inline]
     #[track_caller]
     pub fn notify_one(&self) {
@@ -200,7 +201,7 @@ impl Condvar {
         self.inner.notify_one();
     }
 
-    /// Wakes all threads that wait.
+    /// Wakes all waiting threads.
     #[inline]
     #[track_caller]
     pub fn notify_all(&self) {

@@ -8,8 +8,8 @@ use std::sync;
 use super::holder::{LockFacts, SourceLocation};
 use super::{LockResult, PoisonError, TryLockError, TryLockResult};
 
-/// A guard that clears the known holder of an exclusive lock when it is dropped: the thread is about to release the
-/// lock. It is a field before the guard of `std`, so that it is dropped first.
+/// A guard that clears the known holder of an exclusive lock when the guard is dropped, right before the thread
+/// releases the lock. In each lock guard, this field comes before the guard of `std`, so that it is dropped first.
 #[derive(Debug)]
 pub(super) struct Held<'a>(pub(super) &'a LockFacts);
 
@@ -20,8 +20,8 @@ impl Drop for Held<'_> {
     }
 }
 
-/// A guard that clears the known holder of a lock, if it is the calling thread, when it is dropped: the thread, a
-/// reader, is about to release the lock.
+/// A guard of a reader, which is dropped right before the reader releases the lock. It then clears the known holder of
+/// the lock, if that is the reader's thread.
 #[derive(Debug)]
 pub(super) struct HeldShared<'a>(pub(super) &'a LockFacts);
 
@@ -66,7 +66,7 @@ pub(super) trait Guard<'a>: Sized {
     /// Makes the guard, without storing the holder of the lock.
     fn new(facts: &'a LockFacts, inner: Self::Inner) -> Self;
 
-    /// Makes a guard from the result of a call of `std` that has locked.
+    /// Makes a guard from the result of a function of `std` that has locked the lock, poisoned or not.
     #[inline(always)]
     fn of(facts: &'a LockFacts, result: LockResult<Self::Inner>) -> LockResult<Self> {
         match result {

@@ -24,8 +24,7 @@ pub(super) fn is_off() -> bool {
     cfg!(feature = "compile-out") || process::is_off()
 }
 
-/// The number by which records identify a lock or a condition variable. It is given when it is first needed; 0 until
-/// then.
+/// The number by which records identify a lock or a condition variable. It is 0 until a record first needs the number.
 #[derive(Debug)]
 pub(super) struct Number(AtomicU64);
 
@@ -34,7 +33,7 @@ impl Number {
         Number(AtomicU64::new(0))
     }
 
-    /// Returns the number; takes a new one the first time.
+    /// Returns the number. The first call assigns a new number, which is unique in the process.
     pub(super) fn get(&self) -> u64 {
         // Relaxed: the number orders no other memory.
         let known = self.0.load(Ordering::Relaxed);
@@ -145,13 +144,14 @@ impl LockFacts {
         self.holder.store(word, Ordering::Relaxed);
     }
 
-    /// Clears the holder of an exclusive lock, which is the calling thread and is about to release the lock.
+    /// Clears the stored holder of an exclusive lock. The holder is the calling thread, which is about to release the
+    /// lock.
     #[inline(always)]
     pub(super) fn release(&self) {
         self.holder.store(0, Ordering::Relaxed);
     }
 
-    /// Clears the holder of a lock if it is the calling thread, a reader, which is about to release the lock.
+    /// Clears the stored holder of a lock if that is the calling thread: a reader that is about to release the lock.
     #[inline(always)]
     pub(super) fn release_shared(&self) {
         let word = self.holder.load(Ordering::Relaxed);
@@ -195,7 +195,7 @@ impl LockFacts {
     }
 }
 
-/// A wait for a lock, the beginning of which was recorded.
+/// A wait for a lock that is in progress. The beginning of the wait was recorded.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Waiting {
@@ -209,7 +209,7 @@ impl Waiting {
         records::got(self.number, nanoseconds_since(self.since));
     }
 
-    /// Records that the thread has not got the lock within the time that it was ready to wait.
+    /// Records that the thread has stopped waiting without getting the lock, because its timeout was over.
     #[cfg(feature = "parking_lot")]
     pub(super) fn gave_up(self) {
         records::gave_up(self.number, nanoseconds_since(self.since));

@@ -9,15 +9,15 @@
 //! *TOTAL.lock().unwrap() += 1;
 //! ```
 //!
-//! They are the locks of `std` with a few words beside them: fairness, poisoning, and the operations allowed in each
-//! place are the same. With the feature `parking_lot` the module `parking_lot` has the locks of that crate.
+//! Each lock is a lock of `std` with a few words of memory beside it: fairness, poisoning, and the operations allowed
+//! in each place are the same. With the feature `parking_lot` the module `parking_lot` has the locks of that crate.
 //!
 //! # Records
 //!
 //! Taking a free lock makes no record. A thread that finds the lock taken records that it waits, for which lock,
 //! where, and which thread holds it since which call, as far as that is known. When it has got the lock, it records
 //! that, and the wait in nanoseconds. A wait at a [`Condvar`] is always recorded, and so is each notification, even
-//! if no thread waits: such records reveal lost notifications.
+//! if no thread waits: these records reveal lost notifications.
 //!
 //! Places are those of the calls in the program (`#[track_caller]`). A lock gets its number when a thread waits for
 //! it for the first time; numbers are not used again in a process. `TRACER_FILTER=tracer::sync=off` leaves the

@@ -1,4 +1,4 @@
-//! A mutex with the API of `std`'s.
+//! A mutex with the API of [`std::sync::Mutex`].
 
 use std::fmt;
 use std::panic::Location;
@@ -28,7 +28,7 @@ impl<T> Mutex<T> {
     /// Consumes the mutex, and returns the value.
     ///
     /// # Errors
-    /// A thread has panicked while it had the mutex; the value is in the error.
+    /// Fails if a thread has panicked while it had the mutex; the value is in the error.
     pub fn into_inner(self) -> LockResult<T> {
         self.inner.into_inner()
     }
@@ -40,7 +40,7 @@ impl<T: ?Sized> Mutex<T> {
     /// If tracing is on and the mutex is taken, two records describe the wait.
     ///
     /// # Errors
-    /// A thread has panicked while it had the mutex; the guard is in the error.
+    /// Fails if a thread has panicked while it had the mutex; the guard is in the error.
     ///
     /// # Panics
     /// Like [`std::sync::Mutex::lock`], it may panic if this thread has the mutex already. (On Linux it waits for
@@ -64,7 +64,8 @@ impl<T: ?Sized> Mutex<T> {
     /// Locks the mutex if it is free. Nothing is recorded.
     ///
     /// # Errors
-    /// The mutex is taken, or a thread has panicked while it had it; then the guard is in the error.
+    /// Fails if the mutex is taken, or if a thread has panicked while it had the mutex. In the second case the guard is
+    /// in the error.
     #[inline]
     #[track_caller]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
@@ -78,16 +79,17 @@ impl<T: ?Sized> Mutex<T> {
         self.inner.is_poisoned()
     }
 
-    /// Forgets that a thread has panicked while it had the mutex.
+    /// Makes the mutex forget that a thread has panicked while it had the mutex.
     #[inline]
     pub fn clear_poison(&self) {
         self.inner.clear_poison();
     }
 
-    /// Returns the value without locking the mutex: no other thread can refer to the mutex during that.
+    /// Returns a reference to the value without locking the mutex: `&mut self` shows that no other thread uses the
+    /// mutex.
     ///
     /// # Errors
-    /// A thread has panicked while it had the mutex; the value is in the error.
+    /// Fails if a thread has panicked while it had the mutex; the value is in the error.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         self.inner.get_mut()
     }

@@ -1,7 +1,7 @@
-//! The pairing of notifications and waits: the count of the threads that wait at a condition variable, and of the
+//! The pairing of notifications and waits: the counts of the threads that wait at a condition variable, and of the
 //! notifications for them.
 //!
-//! Runs on traced threads, beside a system call of the condition variable itself.
+//! The code runs on traced threads, before or after the condition variable itself makes a system call.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,11 +20,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// ```
 ///
 /// A condition variable does not show which notification has woken a thread: the first thread that comes back takes the
-/// oldest notification. So each notification is taken once. More than 65,535 threads are not counted, and numbers
+/// oldest notification. So each notification is taken once. At most 65,535 threads are counted, and numbers
 /// repeat after 2³².
 ///
-/// Relaxed: the word orders no other memory. A notifier that should see a wait holds the lock, or has held it since the
-/// wait began, and the lock orders the changes of both threads.
+/// All accesses are relaxed, because the word orders no other memory. A notifier that should see a wait holds the lock,
+/// or has held it since the wait began, and the lock orders the changes of both threads.
 #[derive(Debug)]
 pub(super) struct NotificationCounts(AtomicU64);
 
@@ -45,7 +45,7 @@ fn given(word: u64) -> u64 {
     word >> 32
 }
 
-/// Notifications for waiting threads: the number of the first, and their count.
+/// Consecutive notifications for waiting threads: the number of the first one, and the count of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct GivenNotifications {
     pub(super) first: u64,
@@ -57,7 +57,7 @@ impl NotificationCounts {
         NotificationCounts(AtomicU64::new(0))
     }
 
-    /// Applies `next` to the word, and returns the word's value before that.
+    /// Replaces the word's value by the result of `next` for that value, in one atomic step. Returns the former value.
     fn step(&self, next: impl Fn(u64) -> u64) -> u64 {
         let step = |word| Some(next(word));
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).unwrap_or_else(|word| word)
@@ -68,8 +68,8 @@ impl NotificationCounts {
         self.step(|word| if asleep(word) == MAX_COUNT { word } else { word + ASLEEP });
     }
 
-    /// Counts a notification of one or of `all` waiting threads, and returns the notifications that it gives to
-    /// threads.
+    /// Counts a call that notifies one waiting thread, or all of them if `all` is true. Returns the notifications that
+    /// the call gives to threads.
     pub(super) fn give(&self, all: bool) -> GivenNotifications {
         let count = |word| {
             let wanted = if all { asleep(word) } else { asleep(word).min(1) };
@@ -85,9 +85,9 @@ impl NotificationCounts {
         }
     }
 
-    /// Removes a thread that waits no longer from the counts. Returns the number of the notification that it takes, or
-    /// 0. A thread whose time was `over` takes one only if no thread is counted as asleep; otherwise it is one of
-    /// those.
+    /// Removes a thread that waits no longer from the counts. Returns the number of the notification that the thread
+    /// takes, or 0 if it takes none. If the thread's wait has timed out (`over`), it takes a notification only if no
+    /// thread is counted as asleep: otherwise the thread itself is counted among the sleeping ones.
     pub(super) fn end(&self, over: bool) -> u64 {
         let takes = |word| pending(word) > 0 && !(over && asleep(word) > 0);
         let before =
@@ -106,7 +106,7 @@ mod tests {
         #[test]
         fn notifications_are_taken_once_in_their_order(steps in prop::collection::vec(0..5u8, 0..200)) {
             let notices = NotificationCounts::new();
-            // The same counts, with simple variables.
+            // The expected counts, kept in simple variables.
             let (mut asleep, mut waiting, mut last) = (0, VecDeque::new(), 0);
             for step in steps {
                 match step {

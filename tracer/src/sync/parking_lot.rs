@@ -1,9 +1,9 @@
-//! Locks of the crate `parking_lot` that record which thread waits for which: [`Mutex`], [`RwLock`] and [`Condvar`]
-//! with its API.
+//! Locks of the crate `parking_lot` that record which thread waits for which: [`Mutex`], [`RwLock`] and [`Condvar`],
+//! with the API of that crate.
 //!
-//! They are locks of that crate behind the interface `lock_api`, which makes the guards. A lock of this module is
-//! named by the place where a thread first waited for it, because `lock_api` does not report where the lock was made.
-//! The records and their limits are described at [`tracer::sync`](super).
+//! Each is a lock of `parking_lot` behind the interface of the crate `lock_api`, which makes the guards. A lock of this
+//! module is named by the place where a thread first waited for it, because `lock_api` does not report where the lock
+//! was made. The records and their limits are described at [`tracer::sync`](super).
 #![allow(unsafe_code, reason = "the traits of lock_api, handed on to the locks of parking_lot; argued")]
 
 use std::fmt;
@@ -56,8 +56,9 @@ impl fmt::Debug for RawRwLock {
     }
 }
 
-/// Takes a lock by `at_once`, or waits for it by `wait` and records the beginning and the end of the wait. Returns
-/// whether the thread has got the lock, as both functions do. While tracing is off, only calls `wait`.
+/// Tries to take a lock by `at_once`; if that fails, waits for the lock by `wait`, and records the beginning and the
+/// end of the wait. Returns whether the thread has got the lock, as both closures do. While tracing is off, only calls
+/// `wait`.
 #[inline(always)]
 fn take(
     facts: &LockFacts,
@@ -94,7 +95,8 @@ fn wait_recorded(
     got
 }
 
-/// Stores the calling thread as the holder of a lock if `got` is true: it has taken the lock at once. Returns `got`.
+/// Stores the calling thread as the holder of a lock if `got` is true: an attempt to take the lock without waiting has
+/// succeeded. Returns `got`.
 #[inline(always)]
 fn taken(facts: &LockFacts, place: SourceLocation, got: bool) -> bool {
     if got && !is_off() {
@@ -355,7 +357,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
         };
         // SAFETY: the caller has the lock.
         let at_once = || unsafe { self.inner.try_upgrade() };
-        // Meanwhile others see the other reader that holds the lock, if one is known.
+        // During the wait, other threads see another reader that holds the lock, if one is known.
         self.facts.release_shared();
         take(&self.facts, "write", Location::caller(), at_once, wait);
     }
@@ -398,7 +400,7 @@ impl Condvar {
         Condvar { inner: parking_lot::Condvar::new(), facts: ConditionFacts::new(Location::caller()) }
     }
 
-    /// Wakes one thread that waits. Returns whether there was one.
+    /// Wakes one waiting thread. Returns whether a thread was waiting.
     #[inline]
     #[track_caller]
     pub fn notify_one(&self) -> bool {
@@ -406,7 +408,7 @@ impl Condvar {
         self.inner.notify_one()
     }
 
-    /// Wakes all threads that wait. Returns how many there were.
+    /// Wakes all waiting threads. Returns the number of threads that were waiting.
     #[inline]
     #[track_caller]
     pub fn notify_all(&self) -> usize {
@@ -417,7 +419,7 @@ impl Condvar {
     /// Releases the mutex, waits for a notification, and locks the mutex again.
     ///
     /// # Panics
-    /// Another mutex is used with this condition variable at the same time.
+    /// Panics if another mutex is used with this condition variable at the same time.
     #[track_caller]
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         self.wait_using(guard, Location::caller(), |inner, guard| {
@@ -429,7 +431,7 @@ impl Condvar {
     /// Waits as [`wait`](Condvar::wait) does, at most until `timeout`.
     ///
     /// # Panics
-    /// As [`wait`](Condvar::wait).
+    /// Panics if [`wait`](Condvar::wait) would.
     #[track_caller]
     pub fn wait_until<T: ?Sized>(
         &self,
@@ -440,14 +442,14 @@ impl Condvar {
         self.wait_using(guard, Location::caller(), |inner, guard| {
             result.insert(inner.wait_until(guard, timeout)).timed_out()
         });
-        // There always is a result; this is the one for an empty option.
+        // There always is a result: the value for an empty option is never used.
         result.unwrap_or_else(timed_out_result)
     }
 
     /// Waits as [`wait`](Condvar::wait) does, at most for `timeout`.
     ///
     /// # Panics
-    /// As [`wait`](Condvar::wait).
+    /// Panics if [`wait`](Condvar::wait) would.
     #[track_caller]
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
         let mut result = None;
@@ -457,10 +459,10 @@ impl Condvar {
         result.unwrap_or_else(timed_out_result)
     }
 
-    /// Waits as long as `condition` holds.
+    /// Waits while `condition` returns true.
     ///
     /// # Panics
-    /// As [`wait`](Condvar::wait), and if `condition` does.
+    /// Panics if `condition` does, or if [`wait`](Condvar::wait) would.
     #[track_caller]
     pub fn wait_while<T, F>(&self, guard: &mut MutexGuard<'_, T>, mut condition: F)
     where
@@ -472,11 +474,11 @@ impl Condvar {
         }
     }
 
-    /// Waits as long as `condition` holds, at most until `timeout`. The result says whether that time is over and the
-    /// condition still holds.
+    /// Waits while `condition` returns true, at most until `timeout`. The result is a timeout only if `condition` still
+    /// returned true at the end of that time.
     ///
     /// # Panics
-    /// As [`wait`](Condvar::wait), and if `condition` does.
+    /// Panics if `condition` does, or if [`wait`](Condvar::wait) would.
     #[track_caller]
     pub fn wait_while_until<T, F>(
         &self,
@@ -493,18 +495,18 @@ impl Condvar {
             let result = self.wait_until(guard, timeout);
             last = Some(result);
             if result.timed_out() {
-                // It counts as over only if the condition holds still.
+                // The result is a timeout only if the condition still holds.
                 return if condition(&mut **guard) { result } else { not_timed_out_result() };
             }
         }
         last.unwrap_or_else(not_timed_out_result)
     }
 
-    /// Waits as long as `condition` holds, at most for `timeout`. The result says whether that time is over and the
-    /// condition still holds.
+    /// Waits while `condition` returns true, at most for `timeout`. The result is a timeout only if `condition` still
+    /// returned true at the end of that time.
     ///
     /// # Panics
-    /// As [`wait`](Condvar::wait), and if `condition` does.
+    /// Panics if `condition` does, or if [`wait`](Condvar::wait) would.
     #[track_caller]
     pub fn wait_while_for<T, F>(
         &self,
@@ -523,7 +525,8 @@ impl Condvar {
         self.wait_while_until(guard, condition, end)
     }
 
-    /// Waits with `wait`, which gets the inner lock's guard and returns whether the time was over.
+    /// Waits by the closure `wait`, which gets the guard of the inner lock and returns whether the wait has timed out.
+    /// Records the beginning and the end of the wait.
     fn wait_using<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -543,13 +546,14 @@ impl Condvar {
     }
 }
 
-/// Returns a timed-out `WaitTimeoutResult`.
+/// Returns a `WaitTimeoutResult` that has timed out.
 fn timed_out_result() -> WaitTimeoutResult {
     let (mutex, condition) = (parking_lot::Mutex::new(()), parking_lot::Condvar::new());
     condition.wait_for(&mut mutex.lock(), Duration::ZERO)
 }
 
-/// Returns a `WaitTimeoutResult` that has not timed out. Only `parking_lot` can make it.
+/// Returns a `WaitTimeoutResult` that has not timed out. The value comes from a call of `parking_lot`, which alone can
+/// make one.
 fn not_timed_out_result() -> WaitTimeoutResult {
     let (mutex, condition) = (parking_lot::Mutex::new(()), parking_lot::Condvar::new());
     condition.wait_while_for(&mut mutex.lock(), |()| false, Duration::MAX)

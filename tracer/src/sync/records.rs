@@ -1,7 +1,7 @@
-//! Makes the records of locks and condition variables, which are of a kind of their own (`docs/trace-format.md`) and
+//! Makes the records of locks and condition variables. The records are of a kind of their own (`docs/trace-format.md`),
 //! which `tracemerge locks` reads.
 //!
-//! Runs on traced threads that wait, notify or were woken.
+//! The functions run on traced threads that wait, that notify, or that were woken.
 
 use std::fmt;
 
@@ -74,14 +74,14 @@ pub(super) fn condvar_woken(id: u64, by: u64, ns: u64) {
     record(&LockRecord::Woken { id, by, ns });
 }
 
-/// Records that the time of the thread's wait was over and that it has the lock again; `by` and `ns` as in
-/// [`condvar_woken`].
+/// Records that the thread's wait at the condition variable `id` has timed out and that it has the lock again, `ns`
+/// nanoseconds after its wait began. `by` is the number of the notification that the thread has taken, or 0.
 pub(super) fn condvar_timeout(id: u64, by: u64, ns: u64) {
     record(&LockRecord::Timeout { id, by, ns });
 }
 
-/// Records a notification of one waiting thread or of `all`. It is for `wakes` threads, and has a number for each of
-/// them, from `first` on.
+/// Records a notification of one waiting thread, or of all if `all` is true. The notification is for `wakes` threads,
+/// and has a number for each of them, from `first` on.
 pub(super) fn condvar_notify(
     id: u64,
     all: bool,

@@ -1,4 +1,4 @@
-//! A lock for several readers or one writer, with the API of `std`'s.
+//! A lock for several readers or one writer, with the API of [`std::sync::RwLock`].
 
 use std::fmt;
 use std::panic::Location;
@@ -29,7 +29,7 @@ impl<T> RwLock<T> {
     /// Consumes the lock, and returns the value.
     ///
     /// # Errors
-    /// A thread has panicked while it wrote; the value is in the error.
+    /// Fails if a thread has panicked while it had write access; the value is in the error.
     pub fn into_inner(self) -> LockResult<T> {
         self.inner.into_inner()
     }
@@ -41,7 +41,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If tracing is on and a writer has the lock or waits for it, two records describe the wait.
     ///
     /// # Errors
-    /// A thread has panicked while it wrote; the guard is in the error.
+    /// Fails if a thread has panicked while it had write access; the guard is in the error.
     ///
     /// # Panics
     /// Like [`std::sync::RwLock::read`], it may panic if this thread has the lock already.
@@ -66,7 +66,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If tracing is on and another thread has the lock, two records describe the wait.
     ///
     /// # Errors
-    /// A thread has panicked while it wrote; the guard is in the error.
+    /// Fails if a thread has panicked while it had write access; the guard is in the error.
     ///
     /// # Panics
     /// Like [`std::sync::RwLock::write`], it may panic if this thread has the lock already.
@@ -89,7 +89,8 @@ impl<T: ?Sized> RwLock<T> {
     /// Locks for reading if that is possible at once. Nothing is recorded.
     ///
     /// # Errors
-    /// A writer has the lock, or a thread has panicked while it wrote; then the guard is in the error.
+    /// Fails if a writer has the lock, or if a thread has panicked while it had write access. In the second case the
+    /// guard is in the error.
     #[inline]
     #[track_caller]
     pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
@@ -99,30 +100,31 @@ impl<T: ?Sized> RwLock<T> {
     /// Locks for writing if that is possible at once. Nothing is recorded.
     ///
     /// # Errors
-    /// The lock is taken, or a thread has panicked while it wrote; then the guard is in the error.
+    /// Fails if the lock is taken, or if a thread has panicked while it had write access. In the second case the guard
+    /// is in the error.
     #[inline]
     #[track_caller]
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
         Guard::of_try(&self.facts, (!is_off()).then(Location::caller), self.inner.try_write())
     }
 
-    /// Returns whether a thread has panicked while it wrote.
+    /// Returns whether a thread has panicked while it had write access.
     #[inline]
     #[must_use]
     pub fn is_poisoned(&self) -> bool {
         self.inner.is_poisoned()
     }
 
-    /// Forgets that a thread has panicked while it wrote.
+    /// Makes the lock forget that a thread has panicked while it had write access.
     #[inline]
     pub fn clear_poison(&self) {
         self.inner.clear_poison();
     }
 
-    /// Returns the value without taking the lock: no other thread can refer to the lock during that.
+    /// Returns a reference to the value without taking the lock: `&mut self` shows that no other thread uses the lock.
     ///
     /// # Errors
-    /// A thread has panicked while it wrote; the value is in the error.
+    /// Fails if a thread has panicked while it had write access; the value is in the error.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         self.inner.get_mut()
     }

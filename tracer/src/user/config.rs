@@ -28,8 +28,8 @@ pub(crate) const MIN_TOTAL_LIMIT: u64 = 256 * 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FullPolicy {
-    /// The thread waits for the flusher, at most [`Builder::max_stall`](crate::Builder::max_stall); then its records
-    /// are dropped, counted, until there is room. The wait is in the file as a `# wait` line.
+    /// The thread waits for the flusher, at most [`Builder::max_stall`](crate::Builder::max_stall). After that, its
+    /// records are dropped and counted until there is room. A `# wait` line in the file shows the wait.
     #[default]
     Block,
     /// The record is dropped and counted; `# lost` says how many.
@@ -134,8 +134,8 @@ impl Default for Config {
     }
 }
 
-/// Whether the process records every function, by hooks that the compiler has put there. Relaxed: it affects defaults
-/// only, and orders no other memory.
+/// Whether the process records every function, by hooks that the compiler has put into the functions. Relaxed: the flag
+/// affects defaults only, and orders no other memory.
 static EVERY_FUNCTION: AtomicBool = AtomicBool::new(false);
 
 /// Makes later decisions whether to trace use the defaults of a process that records every function.
@@ -162,7 +162,7 @@ impl Config {
         if !expects_every_function() {
             return config;
         }
-        // A ring of 1 MiB holds half a millisecond of calls. Two clock reads are most of a call's cost.
+        // A ring of 1 MiB holds the function calls of half a millisecond. Two clock reads are most of a call's cost.
         Config { ring_size: 4 << 20, format: Format::Raw, clock: ClockKind::Fast, ..config }
     }
 
@@ -253,7 +253,7 @@ impl Config {
     }
 }
 
-/// Sets the format of the trace files from an environment variable, if that names one.
+/// Sets `format`, the format of the trace files, from an environment variable, if the variable names a format.
 fn read_format(variable: &str, format: &mut Format) {
     read(variable, "text or raw", format, |text| match text {
         "text" => Some(Format::Text),
@@ -269,8 +269,8 @@ pub(crate) fn is_tracing_requested() -> bool {
     !sys::privileged() && matches!(switch, Some(Switch::On | Switch::Paused))
 }
 
-/// Returns whether the user wants tracing: no in a process that has more rights than the user who started it (setuid),
-/// otherwise the value of the environment variable `variable`, or yes if that is `None`.
+/// Returns whether the user wants tracing. The answer is no in a process that has more rights than the user who started
+/// it (setuid); otherwise it is the value of the environment variable `variable`, or yes if `variable` is `None`.
 pub(crate) fn wanted(variable: Option<&str>) -> Switch {
     if !sys::privileged() {
         return variable.map_or(Switch::On, switch_of);
@@ -299,8 +299,8 @@ fn switch_of(variable: &str) -> Switch {
     })
 }
 
-/// Sets `value` from the environment variable `name`, if that has a text that `parse` accepts. Reports any other text
-/// to the user, as not `expected`.
+/// Sets `value` from the environment variable `name`, if `parse` accepts the variable's text. Reports any other text to
+/// the user; `expected` describes, in that message, the texts that are accepted.
 fn read<T>(name: &str, expected: &str, value: &mut T, parse: impl Fn(&str) -> Option<T>) {
     let Some(text) = variables::value(name) else { return };
     match text.to_str().map(str::trim).and_then(parse) {

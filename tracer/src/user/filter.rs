@@ -23,7 +23,7 @@ pub(crate) struct Filter {
 type Limit = Option<Level>;
 
 impl Filter {
-    /// Reads directives. Reports the first one that cannot be read on stderr; the rest applies.
+    /// Reads directives. Directives that cannot be read are left out; the first of them is reported on stderr.
     pub(crate) fn parse(text: &str) -> Filter {
         let mut filter = Filter::default();
         let mut bad = None;
@@ -67,7 +67,8 @@ impl Filter {
         self.paths.push((path.to_owned(), limit));
     }
 
-    /// Returns whether sites with this level, which may be none, and this name, a module path or a target, are on.
+    /// Returns whether the filter lets sites be on that have this name (a module path or a target) and this level,
+    /// which may be [`Level::None`].
     pub(crate) fn allows(&self, name: &str, level: Level) -> bool {
         let is_in = |path: &str| {
             name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))

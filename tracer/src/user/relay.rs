@@ -18,11 +18,11 @@ use crate::words::wake::Wake;
 
 /// The number of lines that may wait to be printed; further ones are dropped.
 const MAX_WAITING_LINES: usize = 256;
-/// The longest time for which the thread that exits waits for another thread that is printing.
+/// The longest time that the thread that ends the process waits for another thread that is printing.
 const MAX_WAIT: Duration = Duration::from_millis(200);
 
 thread_local! {
-    /// The relay that prints for the calling thread, if the thread cannot do so itself.
+    /// The relay that prints the messages of the calling thread; `None` if the thread prints its messages itself.
     static THREAD_RELAY: Cell<Option<&'static Relay>> = const { Cell::new(None) };
 }
 
@@ -81,8 +81,8 @@ impl Relay {
         self.wake.wake();
     }
 
-    /// Prints all lines that wait. Keeps the lock until they are written: a thread that exits finds a line waiting, or
-    /// waits until it is written.
+    /// Prints all waiting lines. Keeps the lock until the lines are written: so a thread that ends the process either
+    /// finds a line still waiting, or waits until the line is written.
     pub(crate) fn print_all_lines(&self) {
         let Some(mut lines) = self.lines.try_lock_for(MAX_WAIT) else { return };
         while let Some(line) = lines.pop_front() {

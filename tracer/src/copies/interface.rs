@@ -17,30 +17,32 @@ pub(crate) type Write = unsafe extern "C" fn(sink: *mut c_void, text: *const u8,
 /// A function that formats a message, by calls of `write` with `sink`; returns `FORMATTED`, `FAILED` or `PANICKED`.
 pub(crate) type Format = unsafe extern "C" fn(message: *const c_void, sink: *mut c_void, write: Write) -> u32;
 
-/// The results of [`Format`]: the whole message was formatted, formatting has returned an error, or it has panicked.
+/// The first of the three results of [`Format`]: the whole message was formatted (`FORMATTED`), formatting has returned
+/// an error (`FAILED`), or it has panicked (`PANICKED`).
 pub(crate) const FORMATTED: u32 = 0;
 pub(crate) const FAILED: u32 = 1;
 pub(crate) const PANICKED: u32 = 2;
 
-/// The decision whether the process traces, as a guest sees it: it cannot be made now, nothing is recorded, or tracing
-/// is on.
+/// The first of the three states of the decision whether the process traces, as a guest sees them: the decision cannot
+/// be made now (`UNDECIDED`), nothing is recorded (`QUIET`), or tracing is on (`ON`).
 pub(crate) const UNDECIDED: u32 = 0;
 pub(crate) const QUIET: u32 = 1;
 pub(crate) const ON: u32 = 2;
 
-/// The state of a guest's site that the owner has been given, and whose entry is not in the table of sites yet.
+/// The state of a guest's site that was announced to the owner, but whose entry is not in the table of sites yet.
 pub(crate) const SITE_WAITS: u32 = 0;
 /// The state of a guest's site whose entry is in the table of sites, but whose arguments may not be captured.
 pub(crate) const SITE_IN_TABLE: u32 = 1;
 /// The state of a guest's site whose entry is in the table of sites, and whose arguments may be captured.
 pub(crate) const SITE_CAPTURED: u32 = 2;
 
-/// The kinds of ids that have to be unique among all copies of the library: those of spans, and those of locks.
+/// The first of the two kinds of ids that have to be unique among all copies of the library: the ids of spans
+/// (`SPANS`), and those of locks (`LOCKS`).
 pub(crate) const SPANS: u32 = 0;
 pub(crate) const LOCKS: u32 = 1;
 
-/// The moments of a panic that a guest reports to its owner: the program's panic hook is about to run, the hook has
-/// run, and the panic begins to unwind.
+/// The first of the three moments of a panic that a guest reports to its owner: the program's panic hook is about to
+/// run (`PANIC_BEGINS`), the hook has run (`PANIC_WAS_REPORTED`), and the panic begins to unwind (`PANIC_UNWINDS`).
 pub(crate) const PANIC_BEGINS: u32 = 0;
 pub(crate) const PANIC_WAS_REPORTED: u32 = 1;
 pub(crate) const PANIC_UNWINDS: u32 = 2;
@@ -77,7 +79,7 @@ pub(crate) struct Counters {
 pub(crate) struct Guest {
     /// Notifies the guest that tracing was switched, or has new settings.
     pub switched: unsafe extern "C" fn(terms: *const Terms),
-    /// Passes the names of a function to `add`, given its symbol of `size` bytes.
+    /// Calls `add` with `sink` and each name of the function that has the given symbol of `size` bytes.
     pub names_of: unsafe extern "C" fn(symbol: *const u8, size: usize, sink: *mut c_void, add: Write),
 }
 
@@ -89,7 +91,7 @@ pub(crate) struct Interface {
     /// The version of the package, padded with zeros. It is the first field in every version.
     pub package: [u8; 16],
     /// Decides whether the process traces, unless that is decided, and stores the settings for the guest in `terms`.
-    /// `every_function`: the first record is one of a hook.
+    /// `every_function` says whether a compiler's hook makes the first record.
     pub decide: unsafe extern "C" fn(every_function: bool, terms: *mut Terms),
     /// Switches the process's tracing on, and stores the settings for the guest in `terms`.
     pub start: unsafe extern "C" fn(terms: *mut Terms),

@@ -60,7 +60,8 @@ pub(crate) struct Owner(pub &'static Interface);
 
 impl Owner {
     /// Makes the owner decide whether the process traces, unless that is decided; returns the settings for this copy.
-    /// The owner's object stays loaded from then on. `every_function`: the first record is one of a hook.
+    /// The owner's object stays loaded from then on. `every_function` says whether a compiler's hook makes the first
+    /// record.
     pub(crate) fn decide(self, every_function: bool) -> Terms {
         let mut terms = Terms::default();
         // SAFETY: the result may be written.
@@ -208,14 +209,14 @@ unsafe extern "C" fn format(message: *const c_void, sink: *mut c_void, write: Wr
         Ok(Ok(())) => FORMATTED,
         Ok(Err(fmt::Error)) => FAILED,
         Err(payload) => {
-            // Dropping it may panic again.
+            // Dropping the panic's value may panic again.
             std::mem::forget(payload);
             PANICKED
         }
     }
 }
 
-/// The receiver, in another copy, of the text of a message or of the names of a function.
+/// The receiver, in another copy of the library, of the text of a message or of the names of a function.
 pub(crate) struct Sink {
     pub sink: *mut c_void,
     pub write: Write,

@@ -15,8 +15,8 @@ pub(crate) struct Copies {
     pub incompatible_versions: Vec<String>,
 }
 
-/// Puts the note of this copy into its object, as part of the function that contains the macro. So a program that
-/// links the library without calling it keeps neither that function, nor the note, nor the interface.
+/// Puts the note of this copy into its object, as part of the function that contains the macro's call. So a program
+/// that links the library without calling it contains neither that function, nor the note, nor the interface.
 ///
 /// The function refers to the note by a relocation, which changes nothing, so that linkers keep the note with the
 /// function. Linkers always keep a note that is in no section group.
@@ -58,7 +58,7 @@ pub(crate) use put_note;
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 pub(crate) use elf::find;
 
-/// Returns no copies: on this system there is no search for them.
+/// Returns no copies: on this system copies of the library do not search for each other.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
 pub(crate) fn find(_: &'static Interface) -> Copies {
     Copies::default()

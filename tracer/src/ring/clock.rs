@@ -1,7 +1,7 @@
 //! The process's clock, which gives records their ticks.
 //!
-//! Runs on the traced thread, inside every record. The counter itself, and why its *ordered* reading has a
-//! fence, is in [`trace_store::counter`].
+//! The clock is read on the traced thread, inside every record. The module [`trace_store::counter`] has the counter
+//! itself, and explains why its *ordered* reading has a fence.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,7 +21,7 @@ pub(crate) const ORDERED: u32 = 1;
 pub(crate) const FAST: u32 = 2;
 pub(crate) const SYSTEM: u32 = 3;
 
-/// Sets the clock that [`now`] reads: that of the process's run, of which there is one at a time.
+/// Sets the clock that [`now`] reads: the clock of the process's run. A process has one run at a time.
 pub(crate) fn set(kind: ClockKind) {
     let kind = match kind {
         ClockKind::Ordered => ORDERED,
@@ -44,8 +44,8 @@ pub(crate) fn kind() -> u32 {
     KIND.load(Ordering::Relaxed)
 }
 
-/// Reads the clock of the given kind and the wall clock at one moment. The kind need not be that of the clock that
-/// [`now`] reads.
+/// Reads the clock of the given kind, and the wall clock at the same moment. The kind may differ from that of the clock
+/// that [`now`] reads.
 pub(crate) fn pair_of(kind: ClockKind) -> (Ticks, Wall) {
     counter::pair(|| match kind {
         ClockKind::Ordered => Ticks(counter::ordered()),
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn every_clock_of_this_machine_goes_forward() {
-        // Read by its kind: `set` would change the clock of the tests that run at the same time.
+        // This reads each clock by its kind: `set` would change the clock of the tests that run at the same time.
         for kind in [available(ClockKind::Ordered), available(ClockKind::Fast), ClockKind::System] {
             let (before, wall) = pair_of(kind);
             std::thread::sleep(std::time::Duration::from_millis(2));

@@ -1,6 +1,6 @@
 //! The producer's position in a ring or nested ring: room, blocks, commits.
 //!
-//! Runs on the traced thread. No lock, no allocation, no system call.
+//! The code runs on the traced thread. It takes no lock, allocates nothing, and makes no system call.
 #![allow(unsafe_code, reason = "calls of the raw access in `memory`, and pointers that a fork wipes")]
 
 use std::cell::Cell;
@@ -13,7 +13,8 @@ use trace_format::record::{ALIGN, Flags, HEADER, PAD_WORD, aligned, captured_wor
 use trace_format::ring::Written;
 use trace_store::memory::Data;
 
-/// The minimum room, in bytes, in which a record is begun; a shorter rest of a block is padded.
+/// The minimum room, in bytes, in which a record is begun. If the rest of a block is shorter, it is filled by a pad,
+/// and the record begins in the next block.
 pub(crate) const MIN_ROOM: u64 = 64;
 
 /// The producer's own view of a ring, or of a nested ring.
@@ -22,11 +23,12 @@ pub(crate) const MIN_ROOM: u64 = 64;
 /// nothing else may be called.
 ///
 /// `limit` has two writers. The producer stores the position up to which it may write; the flusher stores 0 when it
-/// closes the ring, which makes the producer check and find it closed. Both are relaxed: the producer checks the flag
-/// `closed` after its store (see [`Producer::was_closed`](super::Producer::was_closed)).
+/// closes the ring, which makes the producer check and find it closed. Both stores are relaxed: the producer checks the
+/// flag `closed` after its store (see [`Producer::was_closed`](super::Producer::was_closed)).
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// The position at which the next record begins: the head, or the end of a pad that the head does not cover yet.
+    /// The position at which the next record begins: the head (the end of the published records), or the end of a pad
+    /// that is not published yet.
     pos: Cell<u64>,
     /// The ticks of the last record of this lane.
     last: Cell<u64>,
@@ -47,7 +49,7 @@ pub(crate) struct Reservation {
     pub start: u64,
     /// The largest position at which the record or piece may end.
     pub limit: u64,
-    /// The number of bytes before the room that wait for the consumer.
+    /// The number of bytes before `start` that the consumer, the flusher, has not freed yet.
     pub pending: u64,
 }
 
@@ -145,8 +147,8 @@ impl Lane {
         self.limit.store(reservation.limit, Ordering::Relaxed);
     }
 
-    /// Makes the producer look for room again at its next record. This is the only function that the flusher may
-    /// call, too.
+    /// Makes the producer look for room again at its next record. This is the only function of the type that the
+    /// flusher may call.
     pub(crate) fn revoke(&self) {
         self.limit.store(0, Ordering::Relaxed);
     }
@@ -239,7 +241,7 @@ impl Lane {
         aligned(end)
     }
 
-    /// Writes a message of a `site` (0: of none) at the lane's position: the header, and the text. Returns the position
+    /// Writes a message of a `site` (0: no site) at the lane's position: the header, and the text. Returns the position
     /// at which the next record may begin.
     ///
     /// # Safety
@@ -311,7 +313,7 @@ impl Lane {
         start + HEADER as u64
     }
 
-    /// Returns the ticks of the last record of this lane, of whichever thread.
+    /// Returns the ticks of the last record of this lane. A former thread of the ring may have made that record.
     #[inline(always)]
     pub(crate) fn last(&self) -> u64 {
         self.last.get()

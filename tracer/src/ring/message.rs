@@ -1,7 +1,7 @@
-//! A message, and its writer, which puts its text straight into the ring, in pieces if necessary.
+//! A message, and its writer, which puts the message's text straight into the ring, in pieces if necessary.
 //!
-//! Runs on the traced thread. Text that fits in the room that is known takes the short path; all other code is
-//! `#[cold]`.
+//! The writer runs on the traced thread. Text that fits into the room that the thread knows of takes the short path;
+//! all other code is `#[cold]`.
 #![allow(unsafe_code, reason = "calls of `Lane` with reservations that it gave; each argued")]
 
 use std::fmt::{self, Write as _};
@@ -28,10 +28,11 @@ pub(crate) trait ByteSink: fmt::Write {
 /// A function that writes a message, which need not be UTF-8.
 pub(crate) type WriteBytes<'a> = dyn Fn(&mut dyn ByteSink) -> fmt::Result + 'a;
 
-/// A message that is to be written. The second reference lets it be as small as arguments alone.
+/// A message that is to be written. [`Message::Bytes`] has a reference to a reference, so that this type is not larger
+/// than `fmt::Arguments`.
 #[derive(Clone, Copy)]
 pub(crate) enum Message<'a> {
-    /// Arguments that are formatted.
+    /// Arguments that are formatted when the message is written.
     Format(fmt::Arguments<'a>),
     /// A function that writes the message.
     Bytes(&'a &'a WriteBytes<'a>),
@@ -44,10 +45,10 @@ impl<'a> From<fmt::Arguments<'a>> for Message<'a> {
     }
 }
 
-/// A message that is being written into a ring. The arguments of a call are formatted into it, as a `fmt::Write`.
+/// The writer of one message into a ring. It is a `fmt::Write`, into which the arguments of a call are formatted.
 ///
-/// The room that is left is `lane.limit()`, not a field: it is 0 after a fork or a close in the middle of the
-/// message, so that the next write takes the cold path, which finds out why.
+/// The end of the room is `lane.limit()`, not a field of the writer: a fork, or a close of the ring, in the middle of
+/// the message sets the limit to 0, so that the next write takes the cold path, which finds out the reason.
 pub(super) struct MessageWriter<'a> {
     producer: &'a Producer,
     lane: &'a Lane,
@@ -63,7 +64,7 @@ pub(super) struct MessageWriter<'a> {
     site: u32,
     /// The number of finished pieces of the message, before the current piece.
     pieces: u32,
-    /// True if some pieces of the message are published: it can no longer be taken back.
+    /// True if some pieces of the message are published, so that the message can no longer be taken back.
     published: bool,
     /// True if the rest of the message cannot be written, for example because there is no room.
     failed: bool,
@@ -145,15 +146,15 @@ impl<'a> MessageWriter<'a> {
         match written {
             Ok(_) => self.finish(),
             Err(payload) => {
-                // Dropping it may panic again.
+                // Dropping the panic's value may panic again.
                 std::mem::forget(payload);
                 self.abandon(|written| &written.lost_panic)
             }
         }
     }
 
-    /// Returns whether the producer's thread still writes this message: false after a fork inside the message, and if
-    /// another record has taken its place.
+    /// Returns whether the producer's thread still writes this message. Returns false after a fork inside the message,
+    /// and if another record has taken the message's place in the ring.
     #[inline(always)]
     fn is_current(&self) -> bool {
         self.frame.load(Ordering::Relaxed) == self.here
@@ -190,9 +191,9 @@ impl<'a> MessageWriter<'a> {
         self.at += count as u64;
     }
 
-    /// Waits for room, if the policy says so. If the message takes more than half of the ring, publishes its pieces
-    /// first, because there is no room before they are consumed. A smaller message stays whole: the trace has all of
-    /// it or nothing.
+    /// Waits for room, if the policy says so. If the message takes more than half of the ring, first publishes the
+    /// pieces that are written, because there is no room before the flusher has consumed them. A smaller message stays
+    /// whole: the trace has all of it or nothing.
     fn wait_for_room(&mut self, end: u64) -> Option<Reservation> {
         if end - self.lane.pos() > self.lane.capacity() / 2 && self.producer.may_wait(self.lane) {
             self.lane.publish(end);
@@ -229,7 +230,7 @@ impl<'a> MessageWriter<'a> {
         let end = unsafe { self.lane.seal(self.site, self.start, self.at, self.ticks, self.flags()) };
         self.lane.commit(end, self.ticks);
         if self.pieces > 0 {
-            // In a ring that was closed, the next record finds that out.
+            // If the ring was closed, the next record finds that out.
             let _ = self.producer.write_pending_wait(self.lane, self.ticks, 0);
         }
         Outcome::Committed

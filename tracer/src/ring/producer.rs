@@ -1,10 +1,10 @@
-//! A record, from the call to its publication: the hot path. Runs on the traced thread.
+//! A record, from the call to its publication. This is the hot path, on the traced thread.
 //!
-//! If there is room: no lock, no allocation, no system call, no store to memory that another thread writes. All code
-//! for other cases is `#[cold]`.
+//! If there is room, a record takes no lock, allocates nothing, makes no system call, and stores nothing into memory
+//! that another thread writes. All code for other cases is `#[cold]`.
 //!
-//! A signal handler, a panic hook or a user's `Display` may come here while its own thread is already inside a
-//! record. [`Producer::frame`] shows that; the new record goes to the nested ring.
+//! A signal handler, a panic hook or a user's `Display` may make a record while its own thread is already inside a
+//! record. [`Producer::frame`] shows that, and the new record goes to the nested ring.
 #![allow(unsafe_code, reason = "calls of `Lane` with reservations that it gave; each argued")]
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, compiler_fence};
@@ -25,8 +25,8 @@ use crate::sys;
 use crate::user::config::FullPolicy;
 use crate::words::wake::Wake;
 
-/// The maximum size of captured arguments, in bytes; a message with larger arguments is formatted at the call: a block
-/// of the smallest ring has 2 KiB.
+/// The maximum size of captured arguments, in bytes. A message with larger arguments is formatted at the call. The
+/// limit exists because a record must fit into a block, and a block of the smallest ring has only 2 KiB.
 pub(crate) const MAX_CAPTURED: usize = 1024;
 
 /// The longest time, in nanoseconds, that a thread waits for the next part of its ring's memory. Reserving all parts
@@ -57,12 +57,12 @@ pub(crate) struct Link {
     /// the nested ring is reserved completely. Until then only the first bytes of the nested ring are reserved. The
     /// position grows; the flusher stores it with Release.
     pub reserved: AtomicU64,
-    /// True while the thread's file cannot be written: waiting for room is useless.
+    /// True while the thread's file cannot be written, so that waiting for room is useless.
     pub failing: AtomicBool,
     /// The word that wakes the flusher.
     pub wake: &'static Wake,
-    /// The word that wakes the thread when it waits for room and there is plenty, or when it waits for memory and all
-    /// of it is reserved.
+    /// The word that wakes the ring's thread: if it waits for room, when there is plenty of room; if it waits for
+    /// memory, when all of the memory is reserved.
     pub room: Wake,
     /// The policy for a ring without room.
     pub policy: FullPolicy,
@@ -101,7 +101,7 @@ pub(crate) struct Producer {
     /// The producer's thread stores `frame`, 0 with Release, and the flusher loads it with Acquire: so the flusher
     /// knows that no record with smaller ticks than those of the records that it saw before is still to come.
     frame: AtomicUsize,
-    /// True after a wait for room timed out: records are dropped until there is room.
+    /// True after a wait for room has timed out: from then on records are dropped until there is room.
     dropping: AtomicBool,
     nested: Lane,
     /// The stack pointer, as in `frame`, in the call that is writing a record into the nested ring, or 0.
@@ -110,12 +110,12 @@ pub(crate) struct Producer {
     link: *const Link,
     /// The list of the calls that are held back; null if `link` is null.
     open_calls: *const OpenCalls,
-    /// The last wait of the producer's thread, if the record of this wait is not written yet.
+    /// The last wait of the producer's thread for the tracer, if the record of this wait is not written yet.
     waited: PendingWait,
 }
 
-/// The values of a wait that has ended, until its record can be written: before the record that waited, or after the
-/// message that was being written.
+/// The values of a wait that has ended. They are kept until the record of the wait can be written: before the record
+/// that had to wait or, if a message waited in the middle, after that message.
 ///
 /// Only the producer's thread reads and writes the values. If a signal handler of that thread waits meanwhile, the
 /// handler and the interrupted code may overwrite each other's values: then the record of a wait shows less time than
@@ -211,19 +211,20 @@ impl Producer {
         self.waited.ns.store(0, Ordering::Relaxed);
     }
 
-    /// Returns whether the producer's thread is outside any record. For the flusher.
+    /// Returns whether the producer's thread is outside any record. Only the flusher calls this.
     pub(crate) fn is_idle(&self) -> bool {
         self.frame.load(Ordering::Acquire) == 0
     }
 
-    /// Returns the list of the calls that are held back; `None` in a forked child.
+    /// Returns the list of the function calls that are held back: calls of which it is not known yet whether they last
+    /// long enough to be recorded. Returns `None` in a forked child.
     #[inline(always)]
     fn open_calls(&self) -> Option<&OpenCalls> {
         // SAFETY: null, or in the header of the ring, which outlives the producer by the promise of `bound_to`.
         unsafe { self.open_calls.as_ref() }
     }
 
-    /// Returns whether the call with this number is still held back.
+    /// Returns whether the function call with this number is still held back, neither recorded nor forgotten.
     #[inline(always)]
     pub(crate) fn holds(&self, number: u64) -> bool {
         self.open_calls().is_some_and(|open| number >= open.first())
@@ -344,15 +345,16 @@ impl Producer {
         !self.is_wiped() && !unsafe { &*self.link }.closed.load(Ordering::Acquire)
     }
 
-    /// Makes the producer's thread check whether the ring was closed. For the flusher.
+    /// Makes the producer's thread check, at its next record, whether the ring was closed. Only the flusher calls this.
     pub(crate) fn revoke(&self) {
         self.main.revoke();
     }
 
-    /// Leaves the producer as a `longjmp` out of a `Display` does: marked by a frame that is gone.
+    /// Brings the producer into the state in which a `longjmp` out of a `Display` leaves it: marked as inside a record,
+    /// by a frame that no longer exists.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn mark_abandoned_for_test(&self) {
-        // Every stack lies above it.
+        // Every stack lies above this address.
         self.frame.store(HOLDING + 1, Ordering::Relaxed);
     }
 
@@ -363,8 +365,8 @@ impl Producer {
         frame != 0 && frame != HOLDING && !sys::is_deeper(frame, here)
     }
 
-    /// Returns the ticks of the thread's last record; if the thread is inside a record, of the last one that was made
-    /// inside a record. `here` is the caller's stack pointer.
+    /// Returns the ticks of the thread's last record. If the thread is inside a record, returns the ticks of the last
+    /// record that was made inside a record (in the nested ring). `here` is the caller's stack pointer.
     pub(crate) fn last_ticks(&self, here: usize) -> Ticks {
         Ticks(if self.is_inside(here) { self.nested.last() } else { self.main.last() })
     }
@@ -550,8 +552,8 @@ impl Producer {
         if ticks.0 >= lane.last() { ticks.0 } else { Producer::reread_clock() }
     }
 
-    /// Reads the clock again: a signal handler has traced between the first reading and the store to `frame`, or the
-    /// clock went back.
+    /// Reads the clock again, because the first reading is too old: a signal handler has traced between that reading
+    /// and the store to `frame`, or the clock went back.
     #[cold]
     fn reread_clock() -> u64 {
         clock::now_inside().0
@@ -570,18 +572,18 @@ impl Producer {
         outcome
     }
 
-    /// Waits until the clock shows more than the ticks of the nested record that was just made: readers take the main
-    /// ring's record for the earlier of two records with the same ticks, but the next record in the main ring is the
-    /// later one. Counters of some processors stand still for 40 ns, and the system's clock possibly for longer;
-    /// after `MAX_REREADS` readings, the order is given up.
+    /// Waits until the clock shows more than the ticks of the nested record that was just made. Of two records with the
+    /// same ticks, readers take the one in the main ring for the earlier one, but the next record in the main ring is
+    /// the later one. Counters of some processors stand still for 40 ns, and the system's clock possibly for longer;
+    /// after `MAX_REREADS` readings, this function stops waiting, and the order may be wrong.
     fn wait_for_next_tick(&self) {
         const MAX_REREADS: usize = 100;
         let last = self.nested.last();
         let _ = (0..MAX_REREADS).any(|_| clock::now_inside().0 > last);
     }
 
-    /// Returns whether the thread is inside a record inside a record: there is no third ring. `here` is the current
-    /// stack pointer.
+    /// Returns whether the thread is inside a nested record. A further record then has no ring, because there is no
+    /// third one. `here` is the current stack pointer.
     fn is_doubly_nested(&self, here: usize) -> bool {
         let inner = self.nested_frame.load(Ordering::Relaxed);
         inner != 0 && !sys::is_deeper(inner, here)
@@ -604,14 +606,15 @@ impl Producer {
         left
     }
 
-    /// Finds room for a new record of at least `need` bytes; returns `Committed` if there is room.
+    /// Finds room for a new record of at least `need` bytes. Returns [`Outcome::Committed`] if there is room; otherwise
+    /// the outcome of the record.
     #[cold]
     #[inline(never)]
     fn open(&self, lane: &Lane, frame: &AtomicUsize, here: usize, ticks: u64, need: u64) -> Outcome {
         if self.link.is_null() {
             return Outcome::Gone;
         }
-        // SAFETY: not null, so it is the one given to [`Producer::bound_to`], which outlives this.
+        // SAFETY: not null, so it is the link given to [`Producer::bound_to`], which outlives this.
         let link = unsafe { &*self.link };
         // A record inside another one stays in the ring of the other one: the thread cannot take another ring before
         // the outer record is done, and a ring that its thread has is drained, closed or not.
@@ -662,7 +665,7 @@ impl Producer {
         self.waited.ns.store(0, Ordering::Relaxed);
         // SAFETY: there is room for these bytes.
         let end = unsafe { lane.write_words(wait.word(), ticks, &wait.payload()) };
-        // No call has made this record, so it is not counted.
+        // No call of the program has made this record, so it is not counted.
         lane.publish(end);
         true
     }
@@ -678,15 +681,15 @@ impl Producer {
         found.filter(|found| found.limit >= found.start + need)
     }
 
-    /// Notes that the thread has waited for this ring since `start`, in nanoseconds of the monotonic clock, and the
-    /// ticks `begin`. For the thread, before its first record in the ring.
+    /// Notes that the thread has waited for this ring. The wait began at `start`, in nanoseconds of the monotonic
+    /// clock, and at the ticks `begin`. The ring's thread calls this before its first record in the ring.
     pub(crate) fn note_wait_for_ring(&self, start: u64, begin: Ticks) {
         self.note_wait(&self.main, (start, begin), WaitCause::Ring);
     }
 
-    /// Notes that the thread has waited for the list of modules since `start` and `begin`, which are as for
-    /// [`Producer::note_wait_for_ring`]. Makes the thread look for room at its next record, because this puts the
-    /// record of the wait before the next record.
+    /// Notes that the thread has waited for the list of modules. The wait began at `start`, in nanoseconds of the
+    /// monotonic clock, and at the ticks `begin`. Makes the thread look for room at its next record: the code that
+    /// looks for room writes the record of the wait before the next record.
     pub(crate) fn note_wait_for_modules(&self, start: u64, begin: Ticks) {
         self.note_wait(&self.main, (start, begin), WaitCause::Modules);
         self.revoke();
@@ -701,14 +704,14 @@ impl Producer {
         add(&lane.written().stall_ns, ns);
     }
 
-    /// Returns whether this is the lane of the ring, for records that are not inside other records, and not that of the
-    /// nested ring.
+    /// Returns whether `lane` is the lane of the thread's main ring, which has the records that are not inside other
+    /// records. Returns false for the lane of the nested ring.
     fn is_main(&self, lane: &Lane) -> bool {
         std::ptr::eq(lane, &self.main)
     }
 
-    /// Returns whether the flusher has closed the ring for the records of this lane; never for those of the nested
-    /// ring. Must be called after the lane's limit was stored.
+    /// Returns whether the flusher has closed the ring for the records of this lane. Always returns false for the
+    /// nested ring. Must be called after the lane's limit was stored.
     pub(super) fn was_closed(&self, lane: &Lane) -> bool {
         if !self.is_main(lane) {
             return false;
@@ -724,7 +727,8 @@ impl Producer {
         closed
     }
 
-    /// Finds room of `need` bytes from `from` on; waits for it if the policy says so.
+    /// Finds room of `need` bytes from the position `from` on; waits for room if the policy says so. Returns `None` if
+    /// there is no room.
     #[cold]
     #[inline(never)]
     pub(super) fn find(&self, lane: &Lane, from: u64, need: u64) -> Option<Reservation> {
@@ -749,16 +753,16 @@ impl Producer {
         Some(found)
     }
 
-    /// Returns whether a record of this lane waits for room. A nested record cannot: it may hold up the record that
-    /// the flusher must see first.
+    /// Returns whether a record of this lane may wait for room. A nested record may not: the flusher may have to see
+    /// the outer record first, which the wait would hold up.
     pub(super) fn may_wait(&self, lane: &Lane) -> bool {
         // SAFETY: as in `find`.
         self.is_main(lane) && unsafe { &*self.link }.policy == FullPolicy::Block
     }
 
-    /// Returns the position below which the memory of a lane may be written; [`ALL_RESERVED`] if all of it is. If
-    /// `need` bytes from the position `from` on end behind that, waits until they are reserved. Returns `None` if they
-    /// cannot be reserved.
+    /// Returns the position below which the memory of a lane may be written; [`ALL_RESERVED`] if all of the memory may
+    /// be. If `need` bytes from the position `from` on end behind that position, waits until these bytes are reserved.
+    /// Returns `None` if they cannot be reserved.
     pub(super) fn memory_end(&self, lane: &Lane, from: u64, need: u64) -> Option<u64> {
         // SAFETY: as in `find`.
         let link = unsafe { &*self.link };
@@ -838,8 +842,8 @@ pub(crate) fn call_site_record(address: u64, call_site: u64) -> (u64, [u64; 2]) 
     (stack_word(Flags::NONE, size_of_val(&frames)), frames)
 }
 
-/// Returns whether a thread that waits for room goes on if `unconsumed` published bytes of `capacity` wait for the
-/// flusher.
+/// Returns whether a thread that waits for room in a ring of `capacity` bytes may go on, if `unconsumed` published
+/// bytes wait for the flusher.
 pub(crate) fn has_enough_room(unconsumed: u64, capacity: u64) -> bool {
     unconsumed <= capacity / 2
 }

@@ -1,9 +1,9 @@
 //! Values that are gathered for one record, with types that are known at run time only. Bridges to other crates copy
 //! them into a record, as the macros copy arguments.
 //!
-//! Runs on traced threads, before the record begins: if a `Debug` traces while its value is gathered, it makes an
-//! earlier record, and not one inside this one. Values of up to [`MAX_CAPTURED`] bytes in all are on the stack;
-//! larger ones move to the heap, and are formatted at the call.
+//! The values are gathered on traced threads, before the record begins: if a `Debug` traces while its value is
+//! gathered, its record comes before this record, not inside it. Values of up to [`MAX_CAPTURED`] bytes in all are on
+//! the stack; more bytes make all values move to the heap, and the message is formatted at the call.
 #![allow(unsafe_code, reason = "reads those bytes of an array that were written; argued")]
 
 use std::fmt::{self, Write as _};
@@ -82,8 +82,8 @@ pub enum Value<'a> {
 /// The last characters of the text of a value whose `Debug` or `Display` has panicked.
 pub(crate) const PANICKED: &str = "<panicked>";
 
-/// The 16-bit length that stands before a long text: it says that the real length follows as a `u64`. Only values on
-/// the heap have it.
+/// The 16-bit length that stands before a long text, to say that the real length follows as a `u64`. Only values on the
+/// heap have such texts.
 const LONG: u16 = u16::MAX;
 
 /// The maximum number of values in [`Values`] itself; if there are more, all values and their types are on the heap.
@@ -100,7 +100,7 @@ pub struct Values {
     types: [ValueType; MAX_INLINE_TYPES],
     count: usize,
     shape: u64,
-    /// All bytes and types, as soon as there is no room for them in `bytes` and `types`.
+    /// The bytes and types of all values, if there is no room for them in `bytes` and `types`; otherwise `None`.
     moved: Option<Box<HeapValues>>,
 }
 
@@ -193,9 +193,10 @@ impl Values {
         self.put_text(value);
     }
 
-    /// Formats `value` now, and adds the text.
+    /// Formats `value` now, and adds the text with this key.
     ///
-    /// A panic of a `Debug` or `Display` ends here: the text ends at that point, followed by `<panicked>`.
+    /// A panic of a `Debug` or `Display` does not leave this function: the text ends where the panic began, followed by
+    /// `<panicked>`.
     #[inline]
     pub fn text(&mut self, key: u64, value: fmt::Arguments<'_>) {
         self.begin(key, ValueType::Text);
@@ -290,7 +291,7 @@ impl Values {
         self.put([0; 2]);
         // An error that a `Debug` itself returns ends the text where it is.
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.write_fmt(value))) {
-            // Dropping it may panic again.
+            // Dropping the panic's value may panic again.
             std::mem::forget(payload);
             self.put_slice(PANICKED.as_bytes());
         }
@@ -337,7 +338,7 @@ impl fmt::Write for Values {
     }
 }
 
-/// Values on the stack are captured unchanged. Those on the heap, which have too many bytes or long texts, are not
+/// Values on the stack are captured unchanged. Values on the heap, which have too many bytes or long texts, are not
 /// captured.
 impl Arguments for Values {
     const CAPTURED: bool = true;

@@ -31,8 +31,8 @@ impl Stack {
         imp::around(sp)
     }
 
-    /// Returns whether a frame that ends at `sp` and has the return address `pc` is the outermost one, on systems
-    /// that mark it by the return address 0.
+    /// Returns whether a frame that ends at `sp` and has the return address `pc` is the outermost frame of the stack.
+    /// This is known only on systems that mark the outermost frame by the return address 0.
     #[inline(always)]
     pub(super) fn is_outermost_frame(&self, pc: usize, sp: usize) -> bool {
         imp::MARKS_OUTERMOST_FRAME && pc == 0 && self.top.wrapping_sub(sp) < imp::PAGE
@@ -42,8 +42,8 @@ impl Stack {
     /// function that has run out of stack. Also returns the lowest address, from `sp` on, at which the stack can be
     /// read.
     pub(super) fn near(sp: usize) -> Option<(Stack, usize)> {
-        /// The farthest that a function's stack pointer may lie below its stack, in pages: most compilers touch each
-        /// page as they go, but not all do.
+        /// The greatest distance, in pages, of a function's stack pointer below its stack. Most compilers, but not all,
+        /// make a function touch each page of its frame in turn.
         const PAGES: usize = 16;
         let above = (1..=PAGES).map(|pages| (sp & !(imp::PAGE - 1)).saturating_add(pages * imp::PAGE));
         std::iter::once(sp).chain(above).find_map(|at| Some((Stack::around(at)?, at)))
@@ -67,8 +67,8 @@ impl Stack {
     }
 }
 
-/// Returns whether the calling thread's stack has room for `bytes` more. Allocates nothing, and costs a system call
-/// for each page, so it is for actions that are done once.
+/// Returns whether the calling thread's stack has room for `bytes` more bytes. Allocates nothing, but makes a system
+/// call for each page, so it should be called only for actions that are done once.
 ///
 /// The size of a stack for signal handlers is known. On any other stack the pages below the stack pointer are tried:
 /// stacks end in a guard page, and the system adds pages to the stack of a process's first thread when they are used.
@@ -144,7 +144,7 @@ mod imp {
             return None;
         }
         LOW.set(first);
-        // A signal handler that comes between sees no top, and finds out both itself.
+        // A signal handler that runs between the two stores sees no top, and finds out both values itself.
         compiler_fence(Ordering::SeqCst);
         TOP.set(top);
         Some(Stack { top })

@@ -1,6 +1,6 @@
 //! Finds functions by their names or their addresses: the ranges of their code.
 //!
-//! Runs on any thread, but not in signal handlers: files are read and memory is allocated.
+//! The functions run on any thread, but not in signal handlers: they read files and allocate memory.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,14 +44,14 @@ impl Functions {
         Functions { ranges, memory: (0..remembered).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Finds all functions of the process that have this name: the path of the function, or the last segments of its
-    /// path.
+    /// Finds all functions of the process that have this name. A name is the path of a function, or the last segments
+    /// of the path.
     pub(crate) fn named(name: &str) -> Functions {
         Functions::new(imp::named(name))
     }
 
-    /// Finds the function with this address, and its copies in other compilation units. Finds none if the function is
-    /// only a jump to another one, because then it never has a frame.
+    /// Finds the function with this address, and its copies in other compilation units. Finds no function if the
+    /// function is only a jump to another one, because such a function never has a frame.
     pub(crate) fn at(address: usize) -> Functions {
         Functions::new(imp::at(address))
     }

@@ -1,7 +1,7 @@
 //! The functions that called the current one: a walk of the calling thread's stack.
 //!
-//! Runs on any thread, in a signal handler too: a walk takes no lock, allocates nothing, keeps `errno`, and makes
-//! system calls only if the thread's stack has grown since its last walk.
+//! A walk may run on any thread, even in a signal handler: it takes no lock, allocates nothing, keeps `errno`, and
+//! makes system calls only if the thread's stack has grown since its last walk.
 //!
 //! No content of a register or of the stack can make a walk fault. It reads only between the stack pointer and the
 //! top of the thread's own stack ([`bounds`]), it goes only upwards, and it looks up each return address among the
@@ -265,7 +265,8 @@ fn visit_interrupted(from: Registers, mut on_frame: impl FnMut(usize) -> Control
     visit_outwards(stack, readable, (from, Rule::at(from.pc).unwrap_or(CALLED)), on_frame)
 }
 
-/// Calls `on_frame` with each frame further out than `frame`, whose stack can be read from `readable` on.
+/// Calls `on_frame` with each frame further out than `frame`, until `on_frame` breaks off. The stack can be read from
+/// the address `readable` on.
 #[inline(always)]
 fn visit_outwards(
     stack: Stack,
@@ -312,15 +313,15 @@ fn visit_outwards(
     }
 }
 
-/// Unwinds a frame whose function has a frame pointer: it points to the saved frame pointer of the caller, and the
-/// return address lies above that.
+/// Unwinds a frame whose function has a frame pointer. The frame pointer points to the saved frame pointer of the
+/// caller, and the return address lies above the latter.
 #[inline(always)]
 fn leave_by_frame_pointer(stack: &Stack, readable: usize, frame: Registers) -> Option<Registers> {
     let [fp, pc] = stack.pair(readable, frame.fp)?;
     Some(Registers::found(pc, frame.fp + 16, fp))
 }
 
-/// Unwinds a frame whose end is known.
+/// Unwinds a frame whose end is known, and returns the registers of the caller.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 fn leave_at_end(stack: &Stack, readable: usize, frame: Registers, end: FrameEnd) -> Option<Registers> {

@@ -53,8 +53,8 @@ impl Module {
         })
     }
 
-    /// Returns whether the module stays as long as this code, so that no other one comes to its addresses: it is the
-    /// executable, the library that contains this code, or the C library, which both need.
+    /// Returns whether the module stays loaded as long as this code, so that no other module can get its addresses.
+    /// That is so for the executable, for the library that contains this code, and for the C library, which both need.
     pub(super) fn stays(&self) -> bool {
         let is = |other: Option<Module>| other.is_some_and(|other| ptr::eq(other.headers, self.headers));
         let needed = [look_for_find_object as *const (), libc::getauxval as *const ()];
@@ -154,7 +154,7 @@ pub(super) fn loaded() -> Vec<(usize, PathBuf)> {
             let name = if name.is_null() { c"" } else { CStr::from_ptr(name) };
             (&mut *modules.cast::<Vec<(usize, PathBuf)>>(), (*info).dlpi_addr, name)
         };
-        // The executable has no name there.
+        // In this list, the executable has no name.
         let is_executable = name.is_empty() && modules.is_empty();
         let path = || OsStr::from_bytes(name.to_bytes()).into();
         modules.push((bias as usize, if is_executable { executable_file() } else { path() }));

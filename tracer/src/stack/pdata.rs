@@ -73,7 +73,7 @@ impl Function {
             let info = unsafe { Info::at(self.base + entry.Anonymous.UnwindData as usize)? };
             frame.undo(&info, done)?;
             let Some(outer) = info.chained() else { return Some(frame.rule()) };
-            // The beginning of the other part was completed before this one was reached.
+            // The other part's steps were all done before this part was reached.
             (entry, done) = (outer, usize::MAX);
         }
         None
@@ -136,16 +136,17 @@ impl Info {
     }
 }
 
-/// A frame, as far as the steps that have made it are undone.
+/// A frame that is being unwound: the steps by which the function has made the frame are undone one after the other.
 #[derive(Default)]
 struct Frame {
     /// If the frame is found by the frame pointer: the number of bytes by which the frame pointer was set above the
     /// stack pointer of that moment.
     by_frame_pointer: Option<usize>,
-    /// The number of bytes from the stack pointer, or from the position at which it was when the frame pointer was set,
-    /// up to the part that is not undone yet.
+    /// The number of bytes that are undone. They are counted from the stack pointer or, if the frame pointer was set,
+    /// from the position that the stack pointer had at that moment.
     undone: usize,
-    /// The number of bytes from the same position up to the saved frame pointer of the caller.
+    /// The number of bytes from the position at which `undone` begins up to the saved frame pointer of the caller;
+    /// `None` if no step has saved it.
     saved: Option<usize>,
 }
 

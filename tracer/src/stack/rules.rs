@@ -1,10 +1,10 @@
 //! The rules for unwinding a frame, by the address in its function's code, and the cache of rules that were looked up.
 //!
-//! The rule for an address in code is the same whenever it is looked up, until the address's module is unloaded; a walk
-//! cannot notice that without a lock. So only the rules for modules that stay as long as this code are kept, for all
-//! threads, each in one word together with the address, at an index computed from the address. Threads that look up two
-//! addresses of one index overwrite each other's words; both words are right. In other modules each frame is looked up
-//! anew.
+//! The rule for an address in code is the same whenever it is looked up, until the address's module is unloaded. A walk
+//! cannot notice the unloading without a lock. So only the rules for modules that stay as long as this code are kept,
+//! for all threads, each in one word together with the address, at an index computed from the address. Threads that
+//! look up two addresses of one index overwrite each other's words; both words are right. In other modules each frame
+//! is looked up anew.
 //!
 //! ```text
 //! word:  0 ──► address | rule << 48 ──► any other address's   (relaxed: the word is all there is)
@@ -16,13 +16,14 @@ use super::Registers;
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 use crate::words::exclusion;
 
-/// The rule for unwinding a frame whose function is at a certain address in its code.
+/// The rule for unwinding a frame, given the address in the code at which the frame's function is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// The frame pointer points to the saved frame pointer of the caller, and the return address lies above that.
     #[cfg(not(target_arch = "aarch64"))]
     FramePointer,
-    /// There is no unwind table for the function. It may have a frame pointer, by which its frame is unwound.
+    /// There is no unwind table for the function. The frame is unwound by the frame pointer, which the function may
+    /// have.
     Presumed,
     /// The frame has `size` bytes from the stack pointer on, the return address included. The caller's frame pointer
     /// lies `saved` bytes below the frame's end, or is still in its register if `saved` is 0.
@@ -31,13 +32,13 @@ pub(super) enum Rule {
     /// The frame ends at a distance from a register.
     #[cfg(target_arch = "aarch64")]
     Ends(FrameEnd),
-    /// A table of Windows describes the frame. It begins at the stack pointer, or `below` bytes below the frame
+    /// A table of Windows describes the frame. The frame begins at the stack pointer, or `below` bytes below the frame
     /// pointer. From that beginning it has `size` bytes, the return address included, and the caller's frame pointer
-    /// lies `saved` bytes above the beginning, which may be above the frame's end; it is still in its register if
-    /// `saved` is `None`.
+    /// lies `saved` bytes above the beginning, which may be above the frame's end. If `saved` is `None`, the
+    /// caller's frame pointer is still in its register.
     #[cfg(not(target_arch = "aarch64"))]
     Recorded { below: Option<usize>, size: usize, saved: Option<usize> },
-    /// The kernel made the frame, for a signal handler.
+    /// The kernel has made the frame, when it called a signal handler.
     #[cfg(not(target_arch = "aarch64"))]
     Signal,
     /// The function has no caller.
@@ -73,7 +74,7 @@ struct Found {
 const CACHED_RULES: usize = 4096;
 static MEMORY: [AtomicU64; CACHED_RULES] = [const { AtomicU64::new(0) }; CACHED_RULES];
 
-/// The bits of a kept word that are the address; the upper ones are the packed rule.
+/// The bits of a kept word that hold the address; the bits above them hold the packed rule.
 const PLACE: u64 = (1 << 48) - 1;
 /// The highest address of a program: it has 47 bits, on aarch64 48.
 const HIGHEST: u64 = if cfg!(target_arch = "aarch64") { PLACE } else { PLACE >> 1 };
@@ -226,8 +227,8 @@ impl Rule {
     }
 }
 
-/// Returns the packed rule for the instruction before `pc`, or 0. Words are passed on, not values of [`Rule`]: with
-/// words a walk keeps all its state in registers.
+/// Returns the packed rule for the instruction before `pc`; 0 if there is none. The result is a word and not a value of
+/// [`Rule`], because with words a walk keeps all its state in registers.
 #[inline(always)]
 fn code_at(pc: usize) -> u64 {
     cached_at(pc).unwrap_or_else(|| look_up(pc))

@@ -41,7 +41,7 @@ fn read(bias: usize, path: PathBuf, on_function: &mut impl FnMut(&[u8], Range<us
     let all = sections.symbols(endian, &file, SHT_SYMTAB).ok().filter(|table| !table.is_empty());
     // A stripped file has only the symbols that other files link with.
     let symbols = all.or_else(|| sections.symbols(endian, &file, SHT_DYNSYM).ok())?;
-    // All names at once: one by one, each would be read from the file.
+    // This reads all names at once: otherwise each name would be read from the file.
     let names = sections.section(symbols.string_section()).ok()?.data(endian, &file).ok()?;
     for symbol in symbols.symbols() {
         let is_code = [STT_FUNC, STT_GNU_IFUNC].contains(&symbol.st_type());
@@ -85,8 +85,8 @@ pub(super) fn names(symbol: &[u8]) -> Vec<String> {
     spellings(without_suffix(&format!("{:#}", rustc_demangle::demangle(symbol))))
 }
 
-/// Returns whether a symbol is of a function with this name: its path, with or without the compiler's hash,
-/// or the last segments of that.
+/// Returns whether a symbol belongs to a function with this name. The name may be the function's path, with or without
+/// the compiler's hash, or the last segments of the path.
 pub(super) fn has_name(symbol: &[u8], name: &str) -> bool {
     let Ok(symbol) = std::str::from_utf8(symbol) else { return false };
     // Quick: most symbols do not have the last segment's letters.
@@ -105,8 +105,8 @@ fn ends_with(path: &str, name: &str) -> bool {
     path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with("::"))
 }
 
-/// Returns `address`: the linker's stubs of aarch64 are not known. On it, only executables at fixed addresses have a
-/// stub as a function's address.
+/// Returns `address` unchanged: this library does not know the linker's stubs on aarch64. There, the address of a
+/// function leads to a stub only in executables at fixed addresses.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn resolve_stub(address: usize) -> usize {
     address

@@ -1,13 +1,13 @@
-//! Catches signals that end the process with a core dump: calls functions of the tracer for each of them, and then has
-//! the process end as it would have ended without the tracer.
+//! Catches signals that end the process with a core dump. For each of them, the handler calls functions of the tracer,
+//! and then lets the process end as it would have ended without the tracer.
 //!
 //! ```text
 //! signal ──► on_signal ──► record it ──┬─► there was no handler: note it, restore the default, send the signal again
 //!                                      └─► there was one: it decides how the process goes on
 //! ```
 //!
-//! Works on Linux on x86-64 and aarch64. Everything except [`catch_fatal_signals`] runs in the signal handler, in which
-//! all signals are blocked.
+//! This works on Linux on x86-64 and aarch64. Everything except [`catch_fatal_signals`] runs in the signal handler, in
+//! which all signals are blocked.
 #![allow(unsafe_code, reason = "signal handlers, and a switch of stacks; each argued where it stands")]
 
 use std::cell::UnsafeCell;
@@ -88,8 +88,8 @@ static PREVIOUS_ACTIONS: [AtomicPtr<sigaction>; SIGNALS.len()] =
 static SIGNAL_CALLBACKS: AtomicPtr<SignalCallbacks> = AtomicPtr::new(null_mut());
 
 /// Calls the functions of `signal_callbacks` for each fatal signal of this process, from now on. Does not change the
-/// action of a signal that is ignored, or that an earlier call has caught: a handler that was set since may call this
-/// library's.
+/// action of a signal that is ignored, or that an earlier call has caught: a handler that the program has set since may
+/// call this library's handler.
 pub(crate) fn catch_fatal_signals(signal_callbacks: &'static SignalCallbacks) {
     SIGNAL_CALLBACKS.store(ptr::from_ref(signal_callbacks).cast_mut(), Ordering::Release);
     for ((signal, _), before) in SIGNALS.iter().zip(&PREVIOUS_ACTIONS) {
@@ -97,7 +97,7 @@ pub(crate) fn catch_fatal_signals(signal_callbacks: &'static SignalCallbacks) {
             continue;
         };
         let action = Box::into_raw(Box::new(action));
-        // Release: the handler sees the former action. Acquire is not needed: a value that is there already is not
+        // Release: the handler sees the former action. Acquire is not needed: if there is a value already, it is not
         // read.
         if before.compare_exchange(null_mut(), action, Ordering::Release, Ordering::Relaxed).is_ok() {
             set_action(*signal, on_signal as *const () as usize, libc::SA_SIGINFO | libc::SA_ONSTACK);
@@ -116,8 +116,8 @@ fn action_of(signal: c_int) -> Option<sigaction> {
     }
 }
 
-/// Sets the action of a signal; while a handler runs, all signals are blocked. This is a function of its own for the
-/// reason that [`block_for`] is.
+/// Sets the action of a signal. While the handler runs, all signals are blocked. This is a function of its own because
+/// its set of signals would take room on the stack on which the tracer's handler runs.
 #[inline(never)]
 fn set_action(signal: c_int, handler: usize, flags: c_int) {
     // SAFETY: zeros are a value of this type; the handler is `on_signal` or the default action.
@@ -217,7 +217,7 @@ fn registers(context: &libc::mcontext_t) -> [usize; 4] {
     [context.pc, context.sp, context.regs[29], context.regs[30]].map(|register| register as usize)
 }
 
-/// Calls `before`, the handler that this library's has replaced, as the kernel would call it.
+/// Calls `before`, the handler that this library's handler has replaced, as the kernel would call it.
 ///
 /// # Safety
 /// `before` is not a default action, and the other arguments are those that the kernel has passed to a handler.
@@ -239,8 +239,8 @@ unsafe fn call_handler(before: &sigaction, signal: c_int, info: *mut siginfo_t, 
     block_all();
 }
 
-/// Blocks the signals that are blocked while the handler `before` runs, and no others. This is a function of its own, as
-/// [`block_all`] is, because its sets would take room on the stack on which the handler runs.
+/// Blocks exactly the signals that the system would block while the handler `before` runs. This is a function of its
+/// own, like [`block_all`], because its sets of signals would take room on the stack on which the handler runs.
 ///
 /// # Safety
 /// `context` is the one that the kernel has passed to a handler.

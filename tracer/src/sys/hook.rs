@@ -1,5 +1,5 @@
-//! A variable for a function that the system's callbacks call. Modules above this one store the function there, so that
-//! this one does not name them.
+//! A variable for a function that callbacks of the operating system call. Higher modules store their functions in such
+//! variables, so that the modules in `sys` do not depend on higher modules.
 #![allow(unsafe_code, reason = "a function pointer in an atomic; argued where it is called")]
 
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -1,8 +1,8 @@
 //! System calls of Linux that are made without the C library, for the work of traced threads between two records.
 //!
 //! A program may replace functions of the C library (`getpid`, `clock_gettime`, `syscall`) by its own, whose calls
-//! are traced. If the tracer called them for a record, each of these calls would make a record, for which it would
-//! call them again.
+//! are traced. If the tracer called these functions for a record, each of the calls would make a record itself, for
+//! which the tracer would call the functions again, without end.
 #![allow(unsafe_code, reason = "system calls; each argued where it stands")]
 
 use std::ffi::{c_int, c_long};

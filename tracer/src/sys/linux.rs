@@ -19,10 +19,10 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
-/// Returns whether Rust's library has started the calling thread and its function still runs, outside of a signal
-/// handler with a stack of its own. The library gives each of its threads a stack for signal handlers, because one of
-/// them reports overflows, and takes it away before the thread's variables are dropped. (A thread to which other code
-/// has given such a stack counts, too.)
+/// Returns whether Rust's library has started the calling thread and the thread's function still runs. The result is
+/// true if the thread has a stack for signal handlers and does not run on it: Rust's library gives each of its threads
+/// this stack, for the handler that reports stack overflows, and takes the stack away before the thread's variables are
+/// dropped. (A thread to which other code has given such a stack counts, too.)
 pub(crate) fn is_in_rust_thread() -> bool {
     if super::is_on_spare_stack(super::stack_pointer()) {
         return false;
@@ -110,7 +110,7 @@ const NO_ADVICE: libc::c_int = 0x7ace;
 static ON_EXIT: Hook = Hook::new();
 
 /// The entry that calls [`ON_EXIT`] at `exit`, after the handlers of `atexit`: the dynamic linker calls the functions
-/// of this section when those are done.
+/// of this section after these handlers.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
@@ -138,7 +138,7 @@ pub(crate) fn exit_status() -> Option<u32> {
     status::seen()
 }
 
-/// The status that `exit` was called with, which the C library of GNU passes to its handlers.
+/// The exit status: the argument of `exit`, which the C library of GNU passes to its handlers.
 #[cfg(target_env = "gnu")]
 mod status {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -173,7 +173,7 @@ mod status {
     }
 }
 
-/// Other C libraries do not report the status.
+/// The exit status with other C libraries, which do not report it.
 #[cfg(not(target_env = "gnu"))]
 mod status {
     pub(super) fn watch() {}
@@ -186,7 +186,8 @@ mod status {
 /// Keeps the shared object that contains this code, if there is one, from being unloaded: a program may close a
 /// plugin that has traced, but the flusher runs on, and threads will run their destructors.
 ///
-/// Takes the loader's lock, so it must not be called on a thread for which a holder of that lock may wait.
+/// This function takes the loader's lock. So it must not be called on a thread for which another thread may wait while
+/// it has that lock.
 pub(crate) fn stay_loaded() {
     static DONE: AtomicBool = AtomicBool::new(false);
     // This is set at the end only: if a signal handler jumps out of this, the next caller has to do it.
@@ -245,7 +246,8 @@ fn cgroup_limit() -> Option<u64> {
     })
 }
 
-/// Returns whether the program has more rights than its caller, so that the environment is not to be trusted.
+/// Returns whether the program has more rights than the user who started it (setuid), so that the environment must not
+/// be trusted.
 pub(crate) fn privileged() -> bool {
     // SAFETY: asks only.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

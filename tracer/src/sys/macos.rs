@@ -1,4 +1,5 @@
-//! The functions of this folder for macOS, and those that other Unix systems share with it. Type-checked, not yet run.
+//! The functions of this folder for macOS, and for other Unix systems except Linux. The code is type-checked, but was
+//! not run yet.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::ffi::CStr;

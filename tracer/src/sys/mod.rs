@@ -26,8 +26,8 @@
 //! | `process_id`, `thread_id`, `is_thread_alive`, `monotonic_ns`, `shared_memory_budget` | query the system | any; flusher |
 //! | `privileged` | whether the environment is not to be trusted (setuid) | the decision |
 //!
-//! Linux is complete. docs/systems.md describes the functions that Windows has. macOS is a type-checked port, not yet
-//! run.
+//! The functions for Linux are complete. docs/systems.md describes those for Windows. The port to macOS is
+//! type-checked, but was not run yet.
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) use trace_store::sys::monotonic_ns;
@@ -104,8 +104,8 @@ pub(crate) use windows::*;
 /// Makes a variable that is a pointer for each thread, null at first. It can be read and set as long as the thread
 /// runs, even after the destructors of all thread-locals, and a read costs an instruction or two.
 ///
-/// It has `get`, `set` and `replace`. It is a thread-local of Rust, except with the linker of mingw, with which
-/// thread-locals of Rust have a destructor and cost a call.
+/// The variable has the functions `get`, `set` and `replace`. It is a thread-local of Rust, except with the linker of
+/// mingw, with which thread-locals of Rust have a destructor and each access is a call.
 ///
 /// `near` before the pointer's type makes the variable the library's one `NearPointer`, on targets that have that type.
 macro_rules! lasting_thread_local {
@@ -159,9 +159,9 @@ pub(crate) fn stack_pointer() -> usize {
     }
 }
 
-/// Returns whether the frame that ended at `frame` is not further out than the caller's, which ends at `here`: then it
-/// is no longer active, for example after a `longjmp`. Stacks grow down. Returns false on a stack for signal handlers,
-/// which has no order relative to the thread's own.
+/// Returns whether the frame that ended at the address `frame` is at least as deep in the stack as the caller's frame,
+/// which ends at `here` (stacks grow down). If so, the function of the former frame was left, for example by a
+/// `longjmp`. Returns false on a stack for signal handlers, which has no order relative to the thread's own stack.
 pub(crate) fn is_deeper(frame: usize, here: usize) -> bool {
     here >= frame && !is_on_spare_stack(here) && !on_alternate_stack()
 }

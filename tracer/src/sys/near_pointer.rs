@@ -1,8 +1,8 @@
 //! The one pointer of each thread that is read in two instructions, in a shared library too.
 //!
-//! A read of Rust's thread-locals in a shared library is a call of the dynamic linker, which takes as long as the
-//! rest of a record that a hook makes, and stable Rust has no other kind. So this one is defined and read by
-//! assembly.
+//! In a shared library, a read of one of Rust's thread-locals is a call of the dynamic linker, which takes as long as
+//! the rest of a record that a hook makes. Stable Rust has no faster kind of thread-local, so this pointer is defined
+//! and read by assembly.
 #![allow(
     unsafe_code,
     reason = "reads and writes memory of the thread by assembly; each argued where it stands"
@@ -11,15 +11,15 @@
 use std::arch::{asm, global_asm};
 use std::marker::PhantomData;
 
-/// The name of the variable, for assembly, between two other parts of a line.
+/// Returns a line of assembly as a text: `$before`, the name of the variable, and `$after`.
 macro_rules! near_pointer {
     ($before:literal, $after:literal) => {
         concat!($before, "tracer.", env!("CARGO_PKG_VERSION"), ".near_pointer", $after)
     };
 }
 
-// Defined as the compiler defines a thread-local that is zero at first. Hidden, because code in other compilation
-// units uses it, and other objects must not: each copy of the library has its own.
+// The variable is defined as the compiler defines a thread-local that is zero at first. It is hidden: code in other
+// compilation units uses the variable, but other objects must not, because each copy of the library has its own.
 global_asm!(
     ".pushsection .tbss.tracer_near_pointer, \"awT\", @nobits",
     ".balign 8",
@@ -77,7 +77,7 @@ impl<T> NearPointer<T> {
         }
     }
 
-    /// Sets the calling thread's pointer, and returns the one that it had.
+    /// Sets the calling thread's pointer, and returns the former pointer.
     pub(crate) fn replace(&self, pointer: *const T) -> *const T {
         let had = self.get();
         self.set(pointer);

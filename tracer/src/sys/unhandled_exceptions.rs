@@ -1,6 +1,6 @@
-//! Windows on x86-64: catches exceptions that the program does not handle and that end the process: calls functions of
-//! the tracer for each of them, under the name of the signal that corresponds to it on other systems, and then has the
-//! process end as it would have ended without the tracer.
+//! Catches, on Windows on x86-64, the exceptions that the program does not handle and that end the process. For each of
+//! them, this module calls functions of the tracer with the name of the signal that corresponds to the exception on
+//! other systems, and then lets the process end as it would have ended without the tracer.
 //!
 //! The system calls one function for such exceptions, on the thread's own stack, unless there is a debugger. The
 //! filter that was set before is called after the record, and decides the further course of the process. An end of

@@ -12,7 +12,7 @@ use super::hook::Hook;
 /// The size in bytes of the part of a page that is used: mappings are rounded up to whole pages.
 pub(super) const PAGE: usize = 4096;
 
-/// The pages that this library zeroes in forked children, on systems that do not do it themselves.
+/// The pages that this library zeroes in forked children, on systems whose kernel cannot do that.
 ///
 /// ```text
 /// null ──compare-exchange, Release──► page ──compare-exchange──► null
@@ -45,7 +45,7 @@ pub(super) unsafe fn zero_in_children(page: *mut u8) -> bool {
     ZEROED.iter().any(|slot| slot.compare_exchange(free, page, Ordering::Release, Ordering::Relaxed).is_ok())
 }
 
-/// Takes a page off the list of pages that are zeroed in children, if it is on it.
+/// Removes a page from the list of pages that are zeroed in children, if the page is on the list.
 pub(super) fn stop_zeroing(page: *mut u8) {
     if ZEROES.load(Ordering::Relaxed) {
         for slot in &ZEROED {
@@ -128,15 +128,17 @@ pub(crate) fn without_signals<T>(action: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The functions by which a thread makes sanitizers ignore it, of those sanitizers that the program has.
+/// The functions by which a thread makes LeakSanitizer and ThreadSanitizer ignore it; each is `None` if the program is
+/// built without that sanitizer.
 #[derive(Clone, Copy)]
 struct Sanitizers {
-    /// LeakSanitizer's function after whose call it ignores memory that the thread allocates. LeakSanitizer checks
-    /// while the thread is running, and would take memory for leaked that the thread moves meanwhile.
+    /// The function of LeakSanitizer that makes it ignore all memory that the calling thread allocates from then on.
+    /// LeakSanitizer checks while the thread is running, and would report memory that the thread moves meanwhile as
+    /// leaked.
     ignore_leaks: Option<extern "C" fn()>,
-    /// ThreadSanitizer's functions after whose calls it ignores the thread's reads and writes. It does not know the
-    /// atomic operations of code that was compiled without it, as this library was, so it would report races between
-    /// two threads of the tracer.
+    /// The functions of ThreadSanitizer that make it ignore the calling thread's reads and writes. ThreadSanitizer does
+    /// not know the atomic operations of code that was compiled without it, as this library was, so it would report
+    /// races between two threads of the tracer.
     begin: [Option<Annotate>; 2],
     end: [Option<Annotate>; 2],
 }
@@ -153,8 +155,8 @@ impl Sanitizers {
             c"AnnotateIgnoreWritesEnd",
             c"AnnotateIgnoreReadsEnd",
         ];
-        /// The addresses of the functions, null for those that the program does not have. A forked child does not
-        /// search again, which would take the loader's lock.
+        /// The addresses of the functions; null if the program does not have the function. A forked child does not
+        /// search again, because a search takes the loader's lock.
         static FOUND: [AtomicPtr<libc::c_void>; NAMES.len()] =
             [const { AtomicPtr::new(std::ptr::null_mut()) }; NAMES.len()];
         static IS_SEARCHED: AtomicBool = AtomicBool::new(cfg!(miri));
@@ -203,7 +205,7 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     extern "C" fn start(body: *mut libc::c_void) -> *mut libc::c_void {
         // SAFETY: the box was leaked below, and given to this thread alone.
         let body = unsafe { Box::from_raw(body.cast::<Box<dyn FnOnce() + Send>>()) };
-        // It should not panic; if it does all the same, that must not end the process.
+        // `body` should not panic; if it does all the same, the panic must not end the process.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*body));
         std::ptr::null_mut()
     }

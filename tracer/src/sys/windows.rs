@@ -148,12 +148,12 @@ pub(crate) fn is_thread_alive(tid: u64) -> bool {
     }
 }
 
-/// Whether a new thread may begin only after the thread that makes it has continued. That is so if the maker has the
-/// loader's lock, as in functions that the system calls when it loads a library.
+/// Whether a new thread may begin only after the thread that makes it has continued. On Windows a new thread has to
+/// wait if its maker has the loader's lock, as in functions that the system calls when it loads a library.
 pub(crate) const THREADS_BEGIN_LATE: bool = true;
 
-/// Returns whether the calling thread has the loader's lock: then no new thread begins before it has released that.
-/// Returns false if that is not known.
+/// Returns whether the calling thread has the loader's lock: then no new thread begins before the calling thread has
+/// released the lock. Returns false if the owner of the lock is not known.
 pub(crate) fn blocks_new_threads() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -224,9 +224,9 @@ pub(crate) fn create_exit_key(handler: fn()) {
     }
 }
 
-/// The entry that calls [`at_thread_exit`] when a thread ends, and when the process does. The loader calls such
-/// entries in the order of their sections' names; those of Rust and of mingw, which run the destructors of
-/// thread-locals, stand before it.
+/// The entry by which the loader calls [`at_thread_exit`] when a thread ends, and when the process ends. The loader
+/// calls such entries in the order of their sections' names; the entries of Rust and of mingw, which run the
+/// destructors of thread-locals, stand before this one.
 #[used]
 #[unsafe(link_section = ".CRT$XLY")]
 static AT_THREAD_EXIT: unsafe extern "system" fn(*mut c_void, u32, *mut c_void) = at_thread_exit;
@@ -243,8 +243,8 @@ unsafe extern "system" fn at_fiber_exit(_value: *const c_void) {
     at_process_detach();
 }
 
-/// Calls the function that was last passed to [`arm_exit_handler`] as `detached`, if the process ends: not if a
-/// library is unloaded, or a thread ends.
+/// Calls the function that was last passed to [`arm_exit_handler`] as `detached`, if the process ends. Does nothing if
+/// only a library is unloaded, or a thread ends.
 fn at_process_detach() {
     // SAFETY: asks only.
     if unsafe { RtlDllShutdownInProgress() } != 0 {
@@ -273,7 +273,7 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     unsafe extern "system" fn start(body: *mut c_void) -> u32 {
         // SAFETY: the box was leaked below, and given to this thread alone.
         let body = unsafe { Box::from_raw(body.cast::<Box<dyn FnOnce() + Send>>()) };
-        // It should not panic; if it does all the same, that must not end the process.
+        // `body` should not panic; if it does all the same, the panic must not end the process.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*body));
         0
     }
@@ -451,5 +451,5 @@ pub(crate) fn map_lazily(_bytes: usize) -> *mut u8 {
 /// Does nothing: there is no memory of [`map_lazily`].
 ///
 /// # Safety
-/// None is needed.
+/// No condition has to be met.
 pub(crate) unsafe fn unmap(_memory: *mut u8, _bytes: usize) {}

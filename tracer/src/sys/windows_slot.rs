@@ -1,8 +1,9 @@
 //! A pointer for each thread in a slot of the system's thread-local storage. The system does not clear it when the
 //! thread ends, and it is read in one instruction.
 //!
-//! With the linker of mingw, a read of a thread-local of Rust calls a function of mingw's library and one of the
-//! system, and thread-locals are destroyed before the thread ends. See `lasting_thread_local!`.
+//! This replaces Rust's thread-locals with the linker of mingw: there, each read of a thread-local calls a function of
+//! mingw's library and a function of the system, and thread-locals are destroyed before the thread ends. See
+//! `lasting_thread_local!`.
 #![allow(unsafe_code, reason = "calls of the system, and a register; each argued where it stands")]
 
 use std::ffi::c_void;
@@ -55,7 +56,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Sets the calling thread's pointer, and returns the one that it had.
+    /// Sets the calling thread's pointer, and returns the former pointer.
     pub(crate) fn replace(&self, pointer: *const T) -> *const T {
         let had = self.get();
         self.set(pointer);

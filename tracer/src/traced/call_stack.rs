@@ -1,9 +1,9 @@
-//! The calls in progress of a thread, as reported by hooks, if only some calls are recorded: those that are chosen by
-//! name, by depth, or by duration.
+//! The function calls of a thread that are in progress, as reported by hooks. The list of them is used if only some
+//! calls are recorded: those that are chosen by name, by depth, or by duration.
 //!
-//! Runs on traced threads, in the hooks. A call is put on the thread's list when it is entered, and taken off when it
-//! is left; its entry says whether it is recorded or, if that is not known yet, the number under which the ring holds
-//! it back (`trace_format::ring::open_calls`).
+//! The code runs on traced threads, in the hooks. A call is put on the thread's list when it is entered, and taken off
+//! when it is left; its entry says whether it is recorded or, if that is not known yet, the number under which the ring
+//! holds it back (`trace_format::ring::open_calls`).
 //!
 //! ```text
 //!                      not named, too deep
@@ -36,17 +36,17 @@ use crate::ring::{Producer, clock};
 use crate::shared::process;
 use crate::{stack, sys};
 
-/// The number of calls that a thread's list has room for. Calls inside of that many are not recorded.
+/// The number of calls for which a thread's list has room. Calls that are nested more deeply are not recorded.
 const MAX_OPEN_CALLS: usize = 1 << 18;
 
 /// The depth, in recorded calls, beyond which calls are left out.
 static MAX_DEPTH: AtomicU32 = AtomicU32::new(u32::MAX);
-/// The shortest duration of recorded calls, in ticks; 0: all are recorded.
+/// The shortest duration of recorded calls, in ticks; 0: calls of any duration are recorded.
 static SHORTEST: AtomicU64 = AtomicU64::new(0);
 
 /// Sets the limits for recorded calls of the run that begins.
 pub(super) fn set(max_depth: u32, shortest: u64) {
-    // Relaxed, both: settings of their own, which are set before the run is published.
+    // Both stores are relaxed: the settings do not depend on each other, and are set before the run is published.
     MAX_DEPTH.store(max_depth, Ordering::Relaxed);
     SHORTEST.store(shortest, Ordering::Relaxed);
 }
@@ -76,7 +76,7 @@ struct Call {
     ticks: u64,
     /// An address in the function.
     address: u64,
-    /// The address at which the stack ended in the hook that was called on entering.
+    /// The address at which the stack ended in the hook that has reported the entry.
     frame: usize,
     /// [`LEFT_OUT`], [`RECORDED`], or the number under which the producer holds, or has held, the call back.
     state: u64,
@@ -90,7 +90,7 @@ struct Calls {
     /// The memory of the entries; null before the first one.
     entries: Cell<*mut Call>,
     len: Cell<usize>,
-    /// The number of calls inside of the innermost entry for which there was no room.
+    /// The number of calls in progress inside of the innermost entry that are not on the list, because it is full.
     beyond: Cell<usize>,
     /// The number of calls on the list that are recorded or held back.
     depth: Cell<u32>,
@@ -119,7 +119,8 @@ thread_local! {
     };
 }
 
-/// Records the entry of a function, holds the record back until the call is long enough, or leaves it out.
+/// Handles the entry of a function that a hook reports: records it, holds the record back until the call is long
+/// enough, or leaves it out.
 pub(super) fn enter(ticks: Ticks, address: u64, call_site: u64, is_named: bool) {
     let here = sys::stack_pointer();
     let is_listed = CALLS.with(|calls| {
@@ -135,8 +136,9 @@ pub(super) fn enter(ticks: Ticks, address: u64, call_site: u64, is_named: bool) 
     }
 }
 
-/// Records that a function is left, if its entry was recorded: the one that was entered with `address` or, if `address`
-/// is 0, the one that was entered last. `is_named` decides whether to record this for a call that is on no list.
+/// Records that a function is left, if its entry was recorded. The function is the one that was entered with `address`
+/// or, if `address` is 0, the one that was entered last. If the call is on no list, `is_named` decides whether its end
+/// is recorded.
 pub(super) fn leave(ticks: Ticks, address: u64, is_named: impl FnOnce() -> bool) {
     let here = sys::stack_pointer();
     let is_listed = CALLS.with(|calls| {
@@ -328,7 +330,7 @@ impl Calls {
             }
             producer.record_all_open_calls();
         } else if call.state != RECORDED && !ptr::eq(self.producer.get(), record::current()) {
-            // Its entering is in the ring of another run.
+            // The record of the call's entry is in the ring of another run.
             return;
         }
         record::word_of_hook(ticks, hook_leave_word(call.address));

@@ -1,6 +1,6 @@
 //! The decision whether this process traces: made once, by the first record or by the program.
 //!
-//! Runs on any thread. The hot path only loads [`STATE`].
+//! The code runs on any thread. The hot path only loads [`STATE`].
 
 use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -21,25 +21,26 @@ use crate::user::relay;
 use crate::words::exclusion::Excluded;
 use crate::words::switch::{Attempt, TracingState};
 
-/// The time, in nanoseconds, that a thread waits for another thread's decision before it takes it over: a signal
-/// handler may have jumped out of the decider, which then never ends the decision.
+/// The time, in nanoseconds, that a thread waits for another thread's decision before it takes the decision over.
+/// Taking over is necessary because a signal handler may have jumped out of the decider's code: then the decider never
+/// ends the decision.
 const MAX_WAIT: u64 = 1_000_000_000;
 
-/// The reading of the monotonic clock, in nanoseconds, until which no thread waits for a decision, because one that
-/// could not be taken over has not ended within [`MAX_WAIT`]. Relaxed: it only saves time.
+/// The time, in nanoseconds of the monotonic clock, until which no thread waits for a decision: a decision that could
+/// not be taken over has not ended within [`MAX_WAIT`]. Relaxed: the value only saves time.
 static NO_WAIT_UNTIL: AtomicU64 = AtomicU64::new(0);
 
-/// The most room on the stack, in bytes, that a run's start takes: it reads the environment and makes threads. A
-/// build that is not optimised takes several times as much.
+/// The most room on the stack, in bytes, that a run's start takes, which reads the environment and makes threads. In a
+/// build without optimisation it takes several times as much.
 const START_STACK_BYTES: usize = if cfg!(debug_assertions) { 48 << 10 } else { 12 << 10 };
-/// The room on the stack, in bytes, that a thread needs to have another thread start the run.
+/// The room on the stack, in bytes, that a thread needs if it lets a helper thread start the run.
 const HELPER_STACK_BYTES: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
 
 /// The id of the process whose helper currently decides in the place of a thread without enough stack, or 0.
 static HELPER_PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// The question of the newest explicit decision, for a thread that takes it over. The pointer is null, or leads to a
-/// leaked value that never changes.
+/// The question of the newest explicit decision, for a thread that takes the decision over. The pointer is null, or
+/// leads to a leaked value that never changes.
 static LAST_QUESTION: AtomicPtr<Question> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The question whether the process traces, which is to be decided.
@@ -47,7 +48,8 @@ static LAST_QUESTION: AtomicPtr<Question> = AtomicPtr::new(std::ptr::null_mut())
 struct Question {
     /// The environment variable that decides; without one, the answer is yes.
     variable: Option<String>,
-    /// The settings of the run if the answer is yes; except in a forked child, those of the environment are added.
+    /// The settings of the run if the answer is yes. The settings of the environment override them, except in a forked
+    /// child.
     config: Config,
     /// In a forked child: the id of the run at the root of its tree of forks. The child continues as its parent did,
     /// with exactly the settings in `config`.
@@ -60,8 +62,8 @@ impl Question {
         Question { variable: Some(config::DEFAULT_VARIABLE.into()), config: Config::of_process(), root: None }
     }
 
-    /// Publishes this question for threads that take the decision over. It is leaked, unless it is the one that was
-    /// published last.
+    /// Publishes this question for threads that take the decision over. The question is leaked, unless it equals the
+    /// one that was published last.
     fn publish(self) -> &'static Question {
         if let Some(last_question) = Question::last_question().filter(|last_question| **last_question == self)
         {
@@ -128,8 +130,8 @@ pub(super) fn settle(excluded: &Excluded) -> bool {
     }
 }
 
-/// Has another thread decide, and waits for that for a bounded time: the caller's stack, that of a signal handler or
-/// a small thread, has too little room. Returns whether the process traces.
+/// Starts a helper thread that decides, and waits for it for a bounded time. This is for a caller whose stack has too
+/// little room, as that of a signal handler or a small thread. Returns whether the process traces.
 #[cold]
 fn settle_on_helper_thread() -> bool {
     let _errno = sys::keep_errno();
@@ -160,7 +162,7 @@ fn settle_on_helper_thread() -> bool {
     }
 }
 
-/// Decides for a thread that has too little stack. Runs on a thread of its own.
+/// Decides on behalf of a thread that has too little room on its stack. This runs on the helper thread.
 fn help() {
     if let Some(excluded) = Excluded::enter() {
         fork::run_of_this_process(&excluded);
@@ -186,8 +188,8 @@ fn settle_as_guest(excluded: &Excluded) -> bool {
     stand() == TracingState::On
 }
 
-/// Decides again, as a guest of the copy that owns the process: by `variable` or, without one, for yes. If the answer
-/// is no, only this copy is off.
+/// Decides again, as a guest of the copy of the library that owns the process. The environment variable `variable`
+/// decides; if it is `None`, the answer is yes. If the answer is no, tracing is off in this copy only.
 fn decide_as_guest(excluded: &Excluded, owner: copies::Owner, variable: Option<&str>) -> bool {
     let from = |stand| !matches!(stand, TracingState::Deciding | TracingState::Settling);
     if config::wanted(variable) == Switch::Off {
@@ -214,13 +216,13 @@ fn decide_as_guest(excluded: &Excluded, owner: copies::Owner, variable: Option<&
 /// A decision that the calling thread is to make.
 struct OwnDecision {
     attempt: Attempt,
-    /// Whether no other thread of this process, or of the one that it was forked from, had begun the decision.
+    /// True if no other thread of this process, or of the process from which it was forked, had begun the decision.
     is_first_attempt: bool,
 }
 
-/// Begins a decision if `from` accepts the state. While another thread decides, waits; if that takes longer than
-/// [`MAX_WAIT`], takes the decision over. Returns `None` if the state is or becomes one that `from` does not accept, or
-/// the decision cannot be taken over and takes too long.
+/// Begins a decision if `from` accepts the current state. While another thread decides, waits; if the wait takes longer
+/// than [`MAX_WAIT`], takes the decision over. Returns `None` if `from` does not accept the state, even one that is
+/// reached during the wait, or if a decision that cannot be taken over takes too long.
 #[cold]
 fn take_decision(_: &Excluded, from: impl Fn(TracingState) -> bool) -> Option<OwnDecision> {
     let _errno = sys::keep_errno();
@@ -260,7 +262,8 @@ fn take_decision(_: &Excluded, from: impl Fn(TracingState) -> bool) -> Option<Ow
     }
 }
 
-/// Decides again, by `variable` or, without one, for yes. Returns whether the process traces now.
+/// Decides again whether the process traces: by the environment variable `variable`; if that is `None`, the answer is
+/// yes. Returns whether the process traces now.
 pub(crate) fn decide_again(variable: Option<&str>, config: Config) -> bool {
     let Some(excluded) = Excluded::enter() else { return false };
     let on = decide_excluded(&excluded, variable, config);
@@ -338,8 +341,8 @@ fn decide(mut attempt: Attempt, question: &Question) -> bool {
     }
 }
 
-/// Waits for a bounded time for the end of the decision, which is now up to another thread. Returns whether the process
-/// traces.
+/// Waits, for a bounded time, for the end of the decision, which another thread now has to reach. Returns whether the
+/// process traces.
 fn outcome() -> bool {
     let _errno = sys::keep_errno();
     let start = sys::monotonic_ns();
@@ -381,7 +384,7 @@ pub(crate) fn shut_down() -> io::Result<()> {
 }
 
 /// Waits until the module table has the modules that are loaded now, if the process traces and modules may have changed
-/// since the table was last brought up to date. For the thread that loads and unloads modules.
+/// since the table was last brought up to date. The thread that loads and unloads modules calls this.
 pub(crate) fn look_at_modules() {
     let _errno = sys::keep_errno();
     let Some(_excluded) = Excluded::enter() else { return };

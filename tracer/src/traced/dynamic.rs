@@ -1,7 +1,8 @@
 //! Records of sites that are made at run time: messages with typed values, and spans.
 //!
-//! Runs on traced threads; [`message`] and [`SpanSite::enter`] are hot. A site that was met before is found in a table
-//! of the process, without a lock or an allocation, unless another site has taken its entry in the table.
+//! The functions run on traced threads; [`message`] and [`SpanSite::enter`] are hot. A site that was met before is
+//! found in a table of the process, without a lock or an allocation, unless another site has taken its entry in the
+//! table.
 
 use std::cell::Cell;
 
@@ -19,7 +20,7 @@ use crate::shared::process;
 use crate::shared::sites::{self, Captured, KINDS, Site};
 use trace_format::line::Ticks;
 
-/// The count of span ids that a thread takes at once: that many spans begin without an access to a shared word.
+/// The number of span ids that a thread reserves at once. Only one in so many new spans accesses the shared word.
 const BLOCK: u64 = 1 << 10;
 
 thread_local! {
@@ -27,7 +28,9 @@ thread_local! {
     static IDS: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Mixes two numbers into a key; the last step of SplitMix64, with the constants of *Mix13*.
+/// Mixes the number of a place and the shape of its values into a key, by the last step of SplitMix64 with the
+/// constants of
+/// *Mix13*.
 #[inline(always)]
 fn key_of(place: u64, shape: u64) -> u64 {
     let mut key = place ^ shape.rotate_left(32);
@@ -88,8 +91,9 @@ pub enum ValuesResult {
     Unformatted(u32),
 }
 
-/// Records a message with `values`, whose call was at `ticks`, as [`message`] does, unless it must be formatted at
-/// the call. Does not ask the filter, because such places have no module.
+/// Records a message with `values`, whose call was at `ticks`, as [`message`] does, unless the message must be
+/// formatted at the call. The filter does not suppress the message, because places of this kind have no module: if the
+/// filter has switched the place off, the caller has to format the message.
 #[inline]
 pub fn record_values(
     place: u64,
@@ -131,8 +135,8 @@ fn message_without_site(values: &Values, definition: &Definition) {
     }
 }
 
-/// Returns whether tracing is on and the filter lets records of this target and level be on. This decides nothing: a
-/// process that has not decided whether it traces counts as one that does.
+/// Returns whether tracing is on and the filter allows records with this target and level. The call does not decide
+/// whether the process traces: a process that has not decided yet counts as one that traces.
 #[must_use]
 pub fn is_allowed(target: &str, level: Level) -> bool {
     !process::is_off() && sites::is_allowed(target, level)
@@ -143,7 +147,8 @@ pub fn is_allowed(target: &str, level: Level) -> bool {
 #[inline]
 #[must_use]
 pub fn is_enabled(place: u64, mut define: impl FnMut() -> Definition) -> bool {
-    /// A number that is the shape of no values, except by a chance of one in 2⁶⁴.
+    /// A number that is used in place of the shape of values. Values have this shape with a probability of one in 2⁶⁴
+    /// only.
     const NO_SHAPE: u64 = 0x6e61_6d65_6f66_7461;
     if process::is_off() {
         return false;
@@ -182,8 +187,8 @@ pub struct SpanSite(&'static Site);
 pub struct EnteredSpan(u64);
 
 impl SpanSite {
-    /// Makes a site, for one place of the program; it stays for ever. Returns `None` if the process has made too
-    /// many, or the texts are too long.
+    /// Makes a site for one place of the program. The site stays for ever. Returns `None` if the process has made too
+    /// many sites, or if the texts are too long.
     #[must_use]
     pub fn new(definition: Definition) -> Option<SpanSite> {
         let definition = Definition { kind: SiteKind::Span, fields: Vec::new(), ..definition };

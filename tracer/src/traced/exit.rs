@@ -1,7 +1,7 @@
 //! The end of the process: puts all records into the files, without a call by the program.
 //!
-//! Runs at `exit()` on the thread that called it, after the handlers of `atexit`. Other threads may still run and
-//! trace; the flusher drains their records as long as the process lives.
+//! This runs at `exit()`, on the thread that has called `exit`, after the handlers of `atexit`. Other threads may still
+//! run and trace; the flusher drains their records as long as the process lives.
 //!
 //! On Windows the system ends all other threads before the last actions of the process, and some ends of a process do
 //! not go through `exit()`. There, the last thread does the work of a recoverer.
@@ -19,12 +19,12 @@ use crate::shared::run::Run;
 use crate::sys;
 use crate::words::exclusion::Excluded;
 
-/// The longest time that the exit waits without progress of the flusher: as long as the flusher makes progress, the
-/// exit waits.
+/// The longest time that the exit of the process waits while the flusher makes no progress. As long as the flusher
+/// makes progress, the exit goes on waiting.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// Has all rings drained and ends the files, unless [`on_process_detach`] ends them. Does nothing in a forked child
-/// that has not traced.
+/// Lets the flusher drain all rings and end the files (unless [`on_process_detach`] ends them), and waits for that.
+/// Does nothing in a forked child that has not traced.
 pub(crate) fn on_process_exit() {
     let Some(run) = process::running() else {
         return;

@@ -5,8 +5,8 @@ use crate::shared::process::current;
 use crate::shared::run::Run;
 use crate::words::exclusion::Excluded;
 
-/// Returns the run of this process, if it traces; a forked child gets one of its own. Returns `None` if that is
-/// impossible.
+/// Returns the run of this process, if the process traces; in a forked child, first starts a run of its own. Returns
+/// `None` if there is no run, or if it cannot be started.
 pub(super) fn run_of_this_process(excluded: &Excluded) -> Option<&'static Run> {
     if !decision::settle(excluded) {
         return None;

@@ -25,13 +25,14 @@ use crate::words::switch::Attempt;
 /// This copy's functions that the owner calls.
 static GUEST: Guest = Guest { switched: on_switched, names_of };
 
-/// The owner of the process: null before it was looked for; this copy's own interface if this copy is the owner.
+/// The interface of the owner of the process; null before this copy has looked for the owner. If this copy is the
+/// owner, the interface is its own.
 static OWNER: AtomicPtr<Interface> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The function that returns the names of symbols, from the hooks of this copy; null before the first hook.
 static NAMES_OF: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Returns the copy that owns the process, if that is not this one. Looks for it once.
+/// Returns the copy that owns the process, or `None` if this copy does. The first call looks for the owner.
 #[cold]
 pub(super) fn owner() -> Option<Owner> {
     let known = OWNER.load(Ordering::Relaxed);
@@ -45,7 +46,7 @@ pub(super) fn owner() -> Option<Owner> {
     (!std::ptr::eq(owner, interface())).then_some(Owner(owner))
 }
 
-/// Warns the user about copies that this one cannot communicate with.
+/// Warns the user about copies of the library with which this copy cannot communicate.
 pub(super) fn warn_of_incompatible_copies() {
     for version in note::find(interface()).incompatible_versions {
         relay::say(format_args!(
@@ -62,8 +63,8 @@ fn take(terms: Terms) {
     scope::set_call_sites(terms.call_sites != 0);
 }
 
-/// Ends the decision `attempt` as a guest of `owner`, whose run has these terms. Returns false if another thread has
-/// taken the decision over.
+/// Ends the decision `attempt` as a guest of `owner`: takes over the owner's decision and settings, which are in
+/// `terms`. Returns false if another thread has taken the decision over.
 pub(super) fn join(attempt: Attempt, owner: Owner, terms: Terms) -> bool {
     take(terms);
     hooks::hand_over();
@@ -91,7 +92,7 @@ pub(super) fn begin_recording() {
         panic::arm();
         BEGUN.store(true, Ordering::Relaxed);
     }
-    // Relaxed: only says that nothing is left to do.
+    // Relaxed: the flag only says that nothing is left to do.
     if !BEGUN.load(Ordering::Relaxed) {
         begin();
     }
@@ -101,7 +102,7 @@ pub(super) fn begin_recording() {
 /// nothing.
 pub(super) fn listen(owner: Owner) {
     static LISTENS: AtomicBool = AtomicBool::new(false);
-    // Relaxed: only says that nothing is left to do.
+    // Relaxed: the flag only says that nothing is left to do.
     if !LISTENS.swap(true, Ordering::Relaxed) {
         sys::call_when_unloaded(on_unloaded);
         owner.listen(&GUEST);

@@ -1,7 +1,8 @@
-//! Entering and leaving, as reported by the hooks of compilers, which every function of a program calls.
+//! Records the entries and exits of functions that compilers' hooks report. Every function of the program calls the
+//! hooks.
 //!
-//! Runs on traced threads; everything here is hot. The functions here are called by exported ones with the names that
-//! compilers give to their hooks.
+//! The code runs on traced threads; all of it is hot. The functions here are called by exported ones with the names
+//! that compilers give to their hooks.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,8 +24,8 @@ use crate::stack::{
 use crate::user::config::{self, Config};
 use crate::words::exclusion;
 
-/// The way in which hooks record: 0 if each call is only recorded, with the plain counter; otherwise bits for the
-/// further steps.
+/// The way in which hooks record. 0: each call is recorded with the ticks of the plain counter, and nothing else is
+/// done. Otherwise the bits stand for further steps.
 ///
 /// ```text
 ///              a run begins                     a function of TRACER_TRIGGER is called
@@ -35,27 +36,28 @@ use crate::words::exclusion;
 /// UNDECIDED ─────────────────────────────────────────────► HANDED_OVER, for ever
 /// ```
 ///
-/// Relaxed: it is set before the run is published, and a thread that sees it late has a record of a run that is being
-/// ended.
+/// Relaxed: the word is set before the run is published, and a thread that sees the change late makes a record of a run
+/// that is being ended.
 static HOOK_MODE: AtomicU32 = AtomicU32::new(UNDECIDED);
 
-/// The bit for the time before a run has set the way in which hooks record.
+/// The bit that is set until a run has set the way in which hooks record.
 const UNDECIDED: u32 = 1;
-/// The bit for recording the call site of each function, too.
+/// The bit that makes hooks record the call site of each function, too.
 const CALL_SITES: u32 = 2;
-/// The bit for recording only some of the calls.
+/// The bit that makes hooks record only some of the calls; `call_stack` chooses them.
 const CHOSEN: u32 = 4;
-/// The bit for functions that the user has named: those that are recorded, or those with which recording begins.
+/// The bit that is set if the user has named functions: those that are recorded, or those with which recording begins.
 const NAMED: u32 = 8;
-/// The bit for the time before a function of TRACER_TRIGGER is called: until then nothing is recorded.
+/// The bit that is set until a function of `TRACER_TRIGGER` is called: until then nothing is recorded.
 const WAITING: u32 = 16;
-/// The bit for another copy of the library that owns the process, and has settings of its own.
+/// The bit that is set if another copy of the library owns the process: the settings are then those of that copy.
 const HANDED_OVER: u32 = 32;
-/// The bit for a clock other than the plain counter.
+/// The bit that makes hooks read another clock than the plain counter.
 const OTHER_CLOCK: u32 = 64;
 
-/// Reads the clock. Returns `None` if reading it has called the hook: the system's clock is read by a function of the
-/// C library. That call is the tracer's and not the program's, so it is not counted as lost. (A signal handler that
+/// Reads the clock. Returns `None` if the reading has called the hook again: the system's clock is read by a function
+/// of the C library, which the program may have replaced. That call is the tracer's and not the program's, so it is not
+/// counted as lost. (A signal handler that
 /// interrupts the reading cannot be distinguished from it.)
 #[inline(always)]
 fn now() -> Option<Ticks> {

@@ -1,6 +1,6 @@
 //! The record of a lock or a condition variable: a kind of its own, so that no message can be taken for one.
 //!
-//! Runs on traced threads that wait, notify or were woken.
+//! The functions run on traced threads that wait, that notify, or that were woken.
 
 use std::fmt::{self, Write as _};
 

@@ -1,6 +1,7 @@
 //! The interface of this copy of the library for the other copies in the process, if it owns the process.
 //!
-//! Guests call it on any thread; each function has the effect of a call of this copy.
+//! Guests, which are the other copies, call the functions on any thread. Each function has the same effect as if the
+//! guest were this copy.
 #![allow(
     unsafe_code,
     reason = "functions that other copies call, and the note by which they find them; each argued"
@@ -37,7 +38,7 @@ use crate::sys;
 use crate::user::config::{self, Config};
 use crate::words::switch::TracingState;
 
-/// The functions that guests call.
+/// The functions that guests, the other copies of the library, call.
 static INTERFACE: Interface = Interface {
     package: package(),
     decide,
@@ -140,7 +141,7 @@ extern "C" fn forget(guest: &'static Guest) {
     }
 }
 
-/// Calls `call` with each guest, without holding the lock of [`GUESTS`]: in the call, a guest may take the lock.
+/// Calls `call` with each guest. The lock of [`GUESTS`] is not held during the calls, because a guest may take it then.
 fn each_guest(mut call: impl FnMut(&Guest)) {
     let all = GUESTS.lock().clone();
     for guest in all {
@@ -163,7 +164,7 @@ fn notify_guests() {
     each_guest(|guest| unsafe { (guest.switched)(&raw const terms) });
 }
 
-/// Returns the names that any of the copies knows for a symbol: only some copies know the names of functions in C++.
+/// Returns all names that this copy and its guests know for a symbol. Only some copies know the names of C++ functions.
 fn names_of(symbol: &[u8]) -> Vec<String> {
     let mut names = stack::names_of(symbol);
     let to = (&raw mut names).cast();

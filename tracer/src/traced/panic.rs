@@ -1,5 +1,5 @@
-//! A panic of the program: this records its message and its call stack, notes whether it ends the process, and writes
-//! the contents of flight recorders.
+//! Handles a panic of the program: records the panic's message and call stack, notes whether the panic ends the
+//! process, and lets the flusher write the flight recorders.
 //!
 //! Runs on the panicking thread, before and after the program's own panic hook.
 
@@ -37,8 +37,8 @@ pub(crate) fn arm() {
     }
 }
 
-/// Records the panic, counts it as deadly, calls `before`, the program's own hook, and counts the panic as deadly no
-/// more if it will unwind.
+/// Records the panic, counts it as deadly (it may end the process), and calls `before`, the program's own hook. If the
+/// panic will unwind the stack, then no longer counts it as deadly.
 #[inline(never)]
 fn on_panic(info: &PanicHookInfo<'_>, before: &dyn Fn(&PanicHookInfo<'_>)) {
     let owner = copies::joined();
@@ -68,15 +68,15 @@ pub(super) fn begins() {
     }
 }
 
-/// Has the flusher write the flight recorders after a panic that the program's own hook has reported. That hook may
-/// have begun the first run, or another one.
+/// Requests that the flusher writes the flight recorders, after the program's own hook has reported a panic, and waits
+/// for that. The current run is looked up only now, because the program's hook may have begun a run.
 pub(super) fn take_panic_snapshot() {
     if let Some(run) = process::running().filter(|run| run.config.full_policy == FullPolicy::Overwrite) {
         take_snapshot(run);
     }
 }
 
-/// Counts a panic of the calling thread as deadly no more: it goes on by unwinding the thread's stack.
+/// No longer counts a panic of the calling thread as deadly, because it goes on by unwinding the thread's stack.
 pub(super) fn unwinds() {
     if let Some(run) = process::running() {
         run.panics().note_unwinding();
@@ -102,13 +102,13 @@ fn record_panic(info: &PanicHookInfo<'_>, from: Registers) {
 /// If that output changes, the panic is taken for one that unwinds.
 fn can_unwind(info: &PanicHookInfo<'_>) -> bool {
     let mut printed = Find { text: b"can_unwind: false", found: 0 };
-    // It should not fail; if it does all the same, the answer is that the panic unwinds.
+    // Formatting should not fail; if it does all the same, the answer is that the panic unwinds.
     let _ = write!(printed, "{info:?}");
     cfg!(panic = "unwind") && printed.found < printed.text.len()
 }
 
-/// A search for a text in the output of a formatter, without memory for the output, because the panic may be one of the
-/// allocator. The text's first byte does not occur again in it.
+/// A search for a text in the output of a formatter. It does not allocate memory for the output, because the panic may
+/// come from the allocator. The text's first byte must not occur again in the text.
 struct Find {
     text: &'static [u8],
     /// The number of the text's first bytes with which the output ends so far.
@@ -128,7 +128,8 @@ impl Write for Find {
     }
 }
 
-/// Has the flusher write the contents of the run's flight recorders, and waits for that.
+/// Requests that the flusher writes the contents of the run's flight recorders, and waits for that, at most
+/// [`MAX_WAIT`].
 fn take_snapshot(run: &Run) {
     run.panic_request.ask(&run.wake, MAX_WAIT);
 }

@@ -44,7 +44,7 @@ pub(crate) fn is_inside() -> bool {
     exclusion::is_marked(here) || (!producer.is_null() && unsafe { &*producer }.is_inside(here))
 }
 
-/// Writes a message of the site with the number `site`, or of none if that is 0. Only called if tracing is not off.
+/// Writes a message of the site with the number `site` (0: no site). Only called if tracing is not off.
 #[inline(never)]
 pub(crate) fn trace(site: u32, args: fmt::Arguments<'_>) {
     let ticks = clock::now();
@@ -58,7 +58,7 @@ pub(crate) fn trace(site: u32, args: fmt::Arguments<'_>) {
     trace_at(ticks, site, args);
 }
 
-/// Writes a message of the site with the number `site`, or of none if that is 0, whose call was at `ticks`.
+/// Writes a message of the site with the number `site` (0: no site), whose call was at `ticks`.
 #[inline(always)]
 pub(crate) fn trace_at<'a>(ticks: Ticks, site: u32, message: impl Into<Message<'a>>) {
     let message = message.into();
@@ -98,8 +98,8 @@ pub(crate) fn words(ticks: Ticks, word: u64, payload: &[u64]) {
 
 /// Writes a record of one word, made by a hook of the compiler. Only called if tracing is not off.
 ///
-/// Every function of a program may come here twice, so each unusual case is a tail call: it needs no state across the
-/// call, neither in registers nor on the stack.
+/// A program may call this twice for each function call, so every unusual case is a tail call: a tail call needs no
+/// state to be kept, neither in registers nor on the stack.
 #[inline(always)]
 pub(crate) fn word_of_hook(ticks: Ticks, word: u64) {
     let producer = CURRENT.get();
@@ -240,16 +240,16 @@ fn pass_to_owner<const MOST: usize>(
     })
 }
 
-/// The receiver of a record of a thread that had no ring.
+/// The receiver of a record: the thread's ring, or the copy of the library that owns the process.
 enum RecordReceiver<'a> {
     Ring(&'a Producer),
     /// The copy of the library that owns the process.
     Owner(Owner),
 }
 
-/// Writes the first record of a thread, of a forked child, or after the ring was closed, and each record if another
-/// copy of the library owns the process. `ticks` are those of the call, which has found `producer`; `record` writes
-/// the record.
+/// Writes a record if the calling thread has no usable ring: its first record, the first one in a forked child, the
+/// first one after the ring was closed, or any record if another copy of the library owns the process. `ticks` are
+/// those of the call, which has found `producer`; `record` writes the record.
 #[cold]
 #[inline(never)]
 fn record_first(
@@ -303,11 +303,11 @@ fn hand_over(owner: Owner, ticks: Ticks, record: &mut dyn FnMut(RecordReceiver<'
     }
 }
 
-/// Takes a ring for the calling thread, in exchange for the one that it may have had. Returns the ring's producer,
-/// and the ticks of the record that the thread has called for: `called` if possible, no matter how long it took to
-/// start the run and get the ring.
+/// Takes a ring for the calling thread, and gives up the ring that the thread may have had. Returns the new ring's
+/// producer, and the ticks of the record that the thread is about to make: `called` if possible, no matter how long it
+/// took to start the run and get the ring.
 fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, Ticks)> {
-    // A handler that traces meanwhile is refused here.
+    // A signal handler that traces meanwhile is refused here.
     let excluded = Excluded::enter()?;
     let _errno = sys::keep_errno();
     if !stack::has_room(RING_STACK_BYTES) {
@@ -317,7 +317,7 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     let is_first = current == found;
     // SAFETY: as in `trace_at`.
     if let Some(taken) = unsafe { current.as_ref() }.filter(|producer| !is_first && producer.is_usable()) {
-        // A handler that traces has taken a ring since the call found none.
+        // A signal handler that traces has taken a ring since the call found none.
         return Some((taken, clock::now()));
     }
     leave(&excluded, EndReason::Thread);
@@ -349,9 +349,9 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     Some((producer, ticks))
 }
 
-/// Returns the ticks of the first record in a ring: those of its call, but not earlier than the run's beginning,
-/// because the `# run` line stands first. They are `now` if a handler has traced since the call (`is_first` is
-/// false), and if the call has read another clock than the run's.
+/// Returns the ticks of the first record in a ring: those of its call (`called`), but not earlier than the run's
+/// beginning (`began`), because the `# run` line stands first. Returns `now` if a signal handler has traced since the
+/// call (`is_first` is false), or if the call has read another clock than the run's.
 fn first_ticks(called: Ticks, is_first: bool, began: Ticks, now: Ticks) -> Ticks {
     if is_first && called <= now { called.max(began) } else { now }
 }

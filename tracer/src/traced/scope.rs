@@ -1,6 +1,6 @@
-//! Entering and leaving: the records of a function, by address or by site, and the guard that makes them.
+//! The records of a function's entry and exit, by address or by site, and the guard that makes them.
 //!
-//! Runs on traced threads; everything here is hot.
+//! The code runs on traced threads; all of it is hot.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -24,14 +24,14 @@ use crate::shared::sites::{FORMATTED, Site};
 /// has made it. A guard that was made while tracing was off records nothing.
 #[must_use = "a scope is left where its guard is dropped: `let _scope = ..`, and not `let _ = ..`"]
 pub struct Scope {
-    /// Word 0 of the record of leaving; 0 if tracing was off. [`IN_PANIC`] may be set in it.
+    /// Word 0 of the exit record; 0 if tracing was off when the guard was made. The bit [`IN_PANIC`] may be set.
     leave: u64,
     /// Makes the guard stay on its thread: it is not `Send`.
     _not_send: PhantomData<*const ()>,
 }
 
-/// The bit of [`Scope::leave`] for a scope that was entered while a panic was unwinding: its exit is then not
-/// caused by that panic. No address of user space and no number of a site uses this bit.
+/// The bit of [`Scope::leave`] that is set if the scope was entered while a panic was unwinding: then that panic is not
+/// the cause of the scope's exit. No address of user space and no number of a site uses this bit.
 const IN_PANIC: u64 = 1 << 62;
 
 impl fmt::Debug for Scope {
@@ -164,13 +164,14 @@ fn enter_site(site: &'static Site) -> (u64, Ticks) {
     (mark_panic(scope_word(number, Flags::LEAVE)), ticks)
 }
 
-/// One call of an asynchronous function: a span, which is entered and left each time that it is polled.
+/// One call of an asynchronous function. It is a span, which is entered and left each time that the function is polled.
 #[derive(Debug)]
 pub struct AsyncCall {
     site: &'static Site,
     /// The id of the span; 0 if it was never recorded.
     id: u64,
-    /// Whether the span is entered already, for the poll that goes on now.
+    /// Whether [`begin`](AsyncCall::begin) has entered the span for the current poll, so that the poll must not enter
+    /// it.
     is_entered: bool,
     is_over: bool,
 }
@@ -182,7 +183,7 @@ impl AsyncCall {
         AsyncCall { site, id: 0, is_entered: false, is_over: false }
     }
 
-    /// Enters the span, if its site is on; then calls `values` with the ticks of the entering.
+    /// If the span's site is on, enters the span, and then calls `values` with the ticks of the entering.
     pub fn begin(&mut self, values: impl FnOnce(Ticks)) {
         if self.site.is_on(self.site.word()) {
             values(self.enter());
@@ -190,8 +191,9 @@ impl AsyncCall {
         }
     }
 
-    /// Runs the body of the function, each poll of it inside of the span. Calls `returned` with the ticks of the last
-    /// leaving and the body's result, before the span is left for the last time.
+    /// Runs the body of the function; the span is entered for each poll of the body, and left after it. When the body
+    /// has returned, calls `returned` with the ticks of the last leaving and the body's result, right before that
+    /// leaving is recorded.
     pub async fn run<F: Future>(
         mut self,
         mut body: Pin<&mut F>,
@@ -215,7 +217,7 @@ impl AsyncCall {
             self.enter();
         }
         let guard = PollGuard { leave: mark_panic(self.word(Flags::LEAVE)), id: self.id };
-        // If it panics, it is over: it is not polled again.
+        // If the poll panics, the call is over: it is not polled again.
         self.is_over = true;
         let polled = poll();
         self.is_over = polled.is_ready();

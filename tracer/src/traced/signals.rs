@@ -1,5 +1,5 @@
-//! A signal that ends the process: this records its name and the call stack of its thread, and notes it in the life
-//! file.
+//! Handles a signal that ends the process: records the signal's name and the call stack of its thread, and notes the
+//! signal in the run's life file.
 //!
 //! The records are made in a signal handler, which no other signal interrupts.
 

@@ -14,8 +14,8 @@ use crate::shared::process;
 use crate::shared::sites::{Captured, FORMATTED, KINDS, NEW, OFF, Site};
 use crate::words::exclusion;
 
-/// Acts as [`Site::record`], for arguments that can be copied. All calls of `trace!` with arguments of the same types
-/// share this code: inlined, it would be half of the bytes of a call of `trace!`, and calling it costs a cycle.
+/// Does the work of [`Site::record`] for arguments that can be copied. All calls of `trace!` with arguments of the same
+/// types share this code: inlined, it would be half of the code of a call of `trace!`; calling it costs one cycle.
 #[inline(never)]
 fn record_now<A: Arguments>(word: u64, arguments: &A) -> bool {
     let ticks = match (word >> 32) as u32 ^ (A::SIGNATURE & !KINDS) {
@@ -43,14 +43,16 @@ impl Site {
         word > NEW || (word == NEW && self.first_use())
     }
 
-    /// Copies the arguments into a record. Returns false if that is impossible; then call [`format`](Site::format).
+    /// Copies the arguments into a record. Returns false if that is impossible: then the caller must call
+    /// [`format`](Site::format).
     #[inline(always)]
     #[must_use]
     pub fn record<A: Arguments>(&self, word: u64, arguments: &A) -> bool {
         A::CAPTURED && record_now(word, arguments)
     }
 
-    /// Acts as [`record`](Site::record), for values that go with another record, whose ticks they get.
+    /// Does the same as [`record`](Site::record), for values that belong to another record: they are recorded with the
+    /// `ticks` of that record.
     #[inline(always)]
     #[must_use]
     pub fn record_at<A: Arguments>(&self, ticks: Ticks, word: u64, arguments: &A) -> bool {
@@ -59,7 +61,8 @@ impl Site {
         A::CAPTURED && is_numbered && record::capture(ticks, word as u32, arguments)
     }
 
-    /// Acts as [`format`](Site::format), for values that go with another record, whose ticks they get.
+    /// Does the same as [`format`](Site::format), for values that belong to another record: they are recorded with the
+    /// `ticks` of that record.
     pub fn format_at<A: Arguments>(&'static self, ticks: Ticks, _: &A, message: fmt::Arguments<'_>) {
         self.request_entry(
             A::CAPTURED.then_some(Captured { signature: A::SIGNATURE, describe: A::describe }),
@@ -81,7 +84,7 @@ impl Site {
         }
     }
 
-    /// Formats the message, and asks for an entry in the table for readers with the types of these arguments.
+    /// Formats the message, and requests an entry with the types of these arguments in the table for readers.
     #[cold]
     #[inline(never)]
     fn format_once<A: Arguments>(&'static self, message: fmt::Arguments<'_>) {
@@ -100,7 +103,7 @@ impl Site {
     #[inline(never)]
     fn first_use(&'static self) -> bool {
         if exclusion::is_excluded() {
-            // Inside of the tracer itself: the record is counted as lost.
+            // This call is inside of the tracer itself: the record is counted as lost.
             return true;
         }
         let decided = decision::is_on();

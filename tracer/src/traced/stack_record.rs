@@ -1,6 +1,4 @@
-//! The record of a call stack.
-//!
-//! Runs on traced threads.
+//! The record of a call stack. Traced threads make it.
 
 use trace_format::line::Ticks;
 use trace_format::record::{Flags, stack_word};
@@ -9,7 +7,8 @@ use super::record;
 use crate::ring::{call_site_record, clock};
 use crate::stack::{End, Registers, Walk, walk, walk_interrupted};
 
-/// The greatest number of frames that are recorded of a stack: that many fit into a block of the smallest ring.
+/// The greatest number of frames of a stack that are recorded. A record with so many frames fits into a block of the
+/// smallest ring.
 const MAX_FRAMES: usize = 120;
 
 /// Records the call stack of the function that `from` belongs to. Only called if tracing is not off.
@@ -38,13 +37,14 @@ pub(super) fn record_interrupted_stack(from: Registers) {
 /// The number of frames of a call site: the function that was entered, and its caller.
 const CALL_SITE: usize = 2;
 
-/// Records the call site of the function that has just been entered at `ticks`: an address in it and that of the call,
-/// as a call stack that is cut off. The caller is the tracer's function that the entered function has called to record
-/// its entry; it must not be inlined. Nothing is recorded if the walk does not go that far.
+/// Records the call site of the function that has just been entered at `ticks`. The record is an incomplete call stack
+/// of two frames: an address in the entered function, and the address of its call. This must be called by the tracer's
+/// function that the entered function has called to record its entry, and that function must not be inlined. Nothing is
+/// recorded if the walk of the stack does not reach the second frame.
 #[cold]
 #[inline(never)]
 pub(super) fn record_call_site(ticks: Ticks) {
-    /// The number of frames that are left out: that of this function, and that of its caller.
+    /// The number of frames that are left out: the frame of this function, and the frame of its caller.
     const OWN: usize = 2;
     let mut frames = [0; CALL_SITE];
     // A walk that finds no table for its own frame would take any frame for the caller's; therefore readers compare
@@ -67,8 +67,8 @@ fn write_call_site(ticks: Ticks, frames: [u64; CALL_SITE]) {
     record::words(ticks_of_call_site(ticks), stack_word(Flags::NONE, size_of_val(&frames)), &frames);
 }
 
-/// Returns the ticks for the record of a call site: those of the thread's last record if they are later than `ticks`,
-/// as they may be if it was the thread's first record.
+/// Returns the ticks for the record of a call site: `ticks`, or the ticks of the thread's last record (the function's
+/// entry) if these are later, as they may be if the entry was the thread's first record.
 fn ticks_of_call_site(ticks: Ticks) -> Ticks {
     record::last_ticks().map_or(ticks, |last| last.max(ticks))
 }

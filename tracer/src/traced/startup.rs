@@ -1,7 +1,7 @@
 //! The start of a run: its flusher thread, and the hooks of thread exit, process exit and panics.
 //!
-//! Runs on the thread that has decided, and on the flusher thread. If the flusher thread may begin much later, the
-//! thread that has decided publishes the run.
+//! The code runs on the thread that has decided, and on the flusher thread. If the flusher thread may begin much later,
+//! the thread that has decided publishes the run, instead of the flusher.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,13 +18,13 @@ use crate::user::config::Config;
 use crate::user::relay;
 use crate::words::switch::Attempt;
 
-/// Starts a run: makes it, and the flusher thread that publishes it and so ends the decision; if that thread cannot be
-/// made, ends the decision with the answer no.
+/// Starts a run: makes the run and its flusher thread, which publishes the run and so ends the decision. If the thread
+/// cannot be made, ends the decision with the answer no.
 pub(super) fn start(attempt: Attempt, config: Config, root: Option<u32>) {
     // Measured before, because it takes time.
     let shortest = hooks::shortest(&config);
     match start_flusher(config, root, move |run| publish(attempt, run, shortest)) {
-        // From here on only that thread has to make progress.
+        // From here on only the flusher thread has to make progress.
         Ok(()) => _ = STATE.hand_over(attempt),
         Err(e) if STATE.end_off(attempt) => {
             announce();
@@ -34,8 +34,8 @@ pub(super) fn start(attempt: Attempt, config: Config, root: Option<u32>) {
     }
 }
 
-/// Makes a run and its flusher thread, which begins with `publish`; if that returns false, the run is not wanted, and
-/// the thread ends without having made anything.
+/// Makes a run and its flusher thread, which first calls `publish`. If `publish` returns false, the run is not wanted,
+/// and the thread ends without having made anything.
 fn start_flusher(
     config: Config,
     root: Option<u32>,
@@ -80,9 +80,9 @@ fn is_wanted(decided: &AtomicU32) -> bool {
     }
 }
 
-/// Makes `run` the process's, unless the decision that it was made for was taken over. Runs before its flusher thread
-/// does anything else, and where no signal handler can jump out of this: a decider that was overtaken has touched
-/// nothing.
+/// Makes `run` the process's run, unless another thread has taken over the decision for which the run was made. This is
+/// called before the run's flusher thread does anything else, and where no signal handler can jump out of it: so a run
+/// whose decider was overtaken has changed nothing.
 fn publish(attempt: Attempt, run: &'static Run, shortest: u64) -> bool {
     if !STATE.hand_over(attempt) {
         return false;

@@ -1,5 +1,5 @@
-//! When a ring's thread and the flusher stop using the ring: the second of the two may free it, and only the flusher
-//! may lend it to another thread, once its thread has stopped using it.
+//! The word in which a ring's thread and the flusher note that they have stopped using the ring. The last of the two
+//! frees the ring. Only the flusher may lend the ring to another thread, after its thread has stopped using it.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,9 +21,9 @@ const FLUSHER_DETACHED: u32 = 2;
 ///                 the thread leaves: it frees the ring
 /// ```
 ///
-/// Leaving is `AcqRel`: the one that frees the ring sees all that the other has done to it. After leaving, neither
-/// touches the ring again. So, before it lends the ring again, the flusher waits for `THREAD_DETACHED`, not for the
-/// word in the ring that says that its thread has ended.
+/// Leaving is `AcqRel`: whichever of the two frees the ring sees all that the other has done to it. After leaving,
+/// neither touches the ring again. So, before the flusher lends the ring to another thread, it waits for
+/// `THREAD_DETACHED`, not for the word in the ring's header that says that the thread has ended.
 #[derive(Debug)]
 pub(crate) struct Detachment(AtomicU32);
 
@@ -33,15 +33,15 @@ impl Detachment {
         Detachment(AtomicU32::new(0))
     }
 
-    /// Marks the ring as no longer used by its thread. Returns true if the flusher does not use it either: then the
-    /// caller frees it.
+    /// Marks the ring as no longer used by its thread. Returns true if the flusher does not use the ring either: then
+    /// the caller has to free the ring.
     #[must_use]
     pub(crate) fn detach_thread(&self) -> bool {
         self.0.fetch_or(THREAD_DETACHED, Ordering::AcqRel) & FLUSHER_DETACHED != 0
     }
 
-    /// Marks the ring as no longer used by the flusher. Returns true if its thread does not use it either: then the
-    /// caller frees it.
+    /// Marks the ring as no longer used by the flusher. Returns true if the ring's thread does not use it either: then
+    /// the caller has to free the ring.
     #[must_use]
     pub(crate) fn detach_flusher(&self) -> bool {
         self.0.fetch_or(FLUSHER_DETACHED, Ordering::AcqRel) & THREAD_DETACHED != 0

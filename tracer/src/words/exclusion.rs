@@ -1,6 +1,6 @@
 //! The mark of a thread that is inside the tracer's own code.
 //!
-//! Runs on any thread. The records of such a thread are discarded and counted.
+//! Any thread may be marked. The records of a marked thread are discarded and counted.
 
 use std::ptr;
 
@@ -18,14 +18,15 @@ sys::lasting_thread_local! {
 /// counts.
 const NEVER_LEFT: usize = usize::MAX;
 
-/// A guard: as long as it exists, the calling thread is marked as inside the tracer's own code.
+/// A guard that marks the thread that has made it as inside the tracer's own code, until the guard is dropped.
 pub(crate) struct Excluded(());
 
 impl Excluded {
-    /// Marks the calling thread. Returns `None` if it is marked already: a second guard would unmark the thread when it
-    /// is dropped, too early.
+    /// Marks the calling thread as inside the tracer's own code. Returns `None` if the thread is marked already: a
+    /// second guard, when it is dropped, would unmark the thread too early.
     ///
-    /// Inlined, so that the mark is the end of the caller's frame, and the frames of all its calls are deeper.
+    /// This function is inlined: so the mark is the end of the caller's frame, and the frames of all functions that the
+    /// caller calls are deeper.
     #[inline(always)]
     pub(crate) fn enter() -> Option<Excluded> {
         let here = sys::stack_pointer();

@@ -1,4 +1,5 @@
-//! Rings that lie ready: put there by the flusher, taken by threads, each with one compare-exchange.
+//! A pool of ready rings. The flusher puts rings into it, and threads take rings from it, each with one
+//! compare-exchange.
 #![allow(unsafe_code, reason = "gives back references that were put in as pointers")]
 
 use std::ptr;
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicPtr, Ordering};
 
-/// A lock-free pool of up to `N` references. A thread that takes one has it for itself alone.
+/// A lock-free pool of up to `N` references. A thread that takes a reference is the only one that has it.
 ///
 /// ```text
 ///         put: compare_exchange, Release          take: compare_exchange, Acquire
@@ -26,7 +27,8 @@ impl<T, const N: usize> ReadyPool<T, N> {
         ReadyPool(std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())))
     }
 
-    /// Takes a reference, if there is one; also returns how many are left in the pool. Async-signal-safe.
+    /// Takes a reference, if there is one. Also returns how many references are left in the pool. This is
+    /// async-signal-safe.
     pub(crate) fn take(&self) -> Option<(&'static T, usize)> {
         let mut taken = None;
         let mut left = 0;

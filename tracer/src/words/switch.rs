@@ -1,7 +1,7 @@
 //! The word that says whether this process traces, and the transfer of a decision from thread to thread.
 //!
-//! Runs on any thread; [`SwitchWord::is_off`] is hot. This is only the word: the decision itself, and the waiting for
-//! it, are in `traced/decision.rs`.
+//! The functions run on any thread; [`SwitchWord::is_off`] is hot. This module has only the word: the code that
+//! decides, and that waits for another thread's decision, is in `traced/decision.rs`.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -60,7 +60,7 @@ const QUIET: u64 = 1 << 31;
 const SETTLING: u64 = 4;
 /// The position, in the word of a [`SwitchWord`], of the number of the attempt to decide whether the process traces.
 const ATTEMPT_SHIFT: u32 = 3;
-/// The position of the process id in that word: it has the upper half.
+/// The position of the process id in the word of a [`SwitchWord`]: the id is in the upper half.
 const PID_SHIFT: u32 = 32;
 const ATTEMPT: u64 = (1 << (PID_SHIFT - 1 - ATTEMPT_SHIFT)) - 1;
 
@@ -105,7 +105,7 @@ impl Seen {
         }
     }
 
-    /// Returns whether process `pid` was forked from one whose decision was in progress.
+    /// Returns whether the process `pid` was forked from a process while a decision was in progress there.
     pub(crate) fn is_inherited(self, pid: u32) -> bool {
         self.0 & STATE == DECIDING && self.0 >> PID_SHIFT != u64::from(pid)
     }
@@ -151,7 +151,8 @@ impl SwitchWord {
         self.step(seen.0, deciding).then_some(Attempt(deciding))
     }
 
-    /// Gives the attempt another number, which shows other threads that the decider, which has to wait, still lives.
+    /// Gives the attempt another number. The new number shows other threads that the decider, which has to wait, is
+    /// still at work.
     /// Returns false if another thread has taken the decision over.
     pub(crate) fn renew(&self, attempt: &mut Attempt) -> bool {
         let renewed = self.begin(Seen(attempt.0), (attempt.0 >> PID_SHIFT) as u32);
@@ -171,8 +172,9 @@ impl SwitchWord {
     }
 
     /// Hands the decision over to a flusher thread, which exists for this attempt: DECIDING becomes SETTLING, and no
-    /// other thread can take the decision over any more. Returns false if one has done so before. Both the decider that
-    /// has started the flusher thread and that thread call this; the first call changes the word.
+    /// other thread can take the decision over any more. Returns false if another thread has taken it over before. Both
+    /// the decider that has started the flusher thread and the flusher thread call this; the first call changes the
+    /// word.
     pub(crate) fn hand_over(&self, attempt: Attempt) -> bool {
         self.step(attempt.0, attempt.0 | SETTLING) || self.see() == Seen(attempt.0 | SETTLING)
     }

@@ -1,5 +1,5 @@
-//! Waking the flusher, or a thread that waits for the flusher: one word, async-signal-safe, at most one system call per
-//! wake-up.
+//! A word by which a thread wakes the flusher, or the flusher wakes a waiting thread. Waking is async-signal-safe, and
+//! takes at most one system call.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -52,7 +52,7 @@ const WOKEN: u32 = 1;
 pub(crate) struct Wake(AtomicU32);
 
 impl Wake {
-    /// Wakes the sleeper, or keeps it from falling asleep. Async-signal-safe.
+    /// Wakes the sleeper, or keeps it from falling asleep. This is async-signal-safe.
     pub(crate) fn wake(&self) {
         // A sleeper whose flag is found set sees the caller's earlier actions.
         fence(Ordering::SeqCst);

@@ -12,11 +12,12 @@
 //!                      └── not yet ──► doubtful ── overwritten, or returned ─────┘
 //! ```
 //!
-//! A slot is free again only when no frame can return to its trampoline any more. A function that seems to be left,
-//! because one further out uses the list, may still return there: it may be on a stack that lies inside of the thread's
-//! own, and go on later. So its slot waits until the trampoline's address on the stack is overwritten.
+//! A slot is free again only when no frame can return to its trampoline any more. A function seems to be left if a
+//! function further out uses the list. But it may still return to its trampoline: it may be on a stack that lies inside
+//! of the thread's own stack, and go on later. So its slot waits until the trampoline's address on the stack is
+//! overwritten.
 //!
-//! A signal handler may interrupt a change of the lists. The functions that it calls then are not awaited.
+//! A signal handler may interrupt a change of the lists. The returns of functions that it calls are then not awaited.
 
 use std::cell::Cell;
 use std::ptr;
@@ -31,8 +32,8 @@ const MAX_CACHED_SLOTS: u32 = 64;
 
 /// The calling thread's lists of slots. They have no destructor, so they can be used as long as the thread runs.
 pub(super) struct Slots {
-    /// The number of the innermost awaited function's slot, or 0. Each slot has the number of the next one, in this
-    /// list and in the others.
+    /// The number of the innermost awaited function's slot; 0 if no function is awaited. In this list and in the other
+    /// lists, each slot contains the number of the next slot.
     innermost: Cell<u32>,
     /// The number of the first slot whose function was left, and whose return address is not overwritten yet; or 0.
     doubtful: Cell<u32>,
@@ -110,7 +111,8 @@ impl Slots {
         at == number
     }
 
-    /// Takes a free slot and returns its number. Returns `None` if all are in use.
+    /// Takes a free slot, of the thread or of the process, and returns its number. Returns `None` if all slots are in
+    /// use.
     pub(super) fn take(&self) -> Option<u32> {
         if self.free.get() == 0 {
             self.free_overwritten_slots();

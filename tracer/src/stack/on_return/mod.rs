@@ -1,6 +1,6 @@
 //! Closures that run right after a function has returned.
 //!
-//! Runs on any thread. The function's return address on the stack is replaced by the address of a trampoline
+//! The code runs on any thread. The function's return address on the stack is replaced by the address of a trampoline
 //! ([`trampoline`]), which calls this module. The position of the return address is never guessed: it comes from the
 //! unwind tables.
 //!
@@ -42,9 +42,10 @@ pub enum OnReturnError {
     ForeignStack,
     /// All slots of the process, 4080 or more, are in use by functions that have not returned.
     TooMany,
-    /// The thread is ending: its variables were destroyed.
+    /// The thread is ending, and its thread-local variables were destroyed.
     ThreadEnds,
-    /// The processor forbids it (a shadow stack is in use), or has registers that this library does not know.
+    /// The processor forbids changing a return address (a shadow stack is in use), or has registers that this library
+    /// does not know.
     Processor,
 }
 
@@ -62,11 +63,11 @@ impl fmt::Display for OnReturnError {
 
 impl error::Error for OnReturnError {}
 
-/// The type of a function that is called when a function is left whose entry a hook has reported; `address` is what the
+/// A callback for the end of a function whose entry a compiler's hook has reported. `address` is the address that the
 /// hook has passed to [`await_function`].
 pub(crate) type Left = fn(address: u64);
 
-/// The function that is called for all functions that hooks have reported; null before the first of them.
+/// The callback ([`Left`]) for the ends of all functions that hooks have reported; null before the first report.
 static LEFT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 thread_local! {
@@ -105,13 +106,13 @@ pub fn on_return(from: Registers, call: Call) -> Result<(), OnReturnError> {
     }
 }
 
-/// The return of a function that a hook has reported.
+/// The place and the target of the return of a function whose entry a hook has reported.
 #[derive(Debug)]
 pub(crate) struct Return {
     place: usize,
     caller: usize,
-    /// The number of the slot whose trampoline the function returns to already, because an awaited function has jumped
-    /// to it as the last thing that it did; or 0.
+    /// The number of the slot to whose trampoline the function returns already, because an awaited function has ended
+    /// with a jump to this function (a tail call); 0 if the function returns to its caller.
     slot: u32,
 }
 
@@ -122,9 +123,9 @@ impl Return {
     }
 }
 
-/// Finds the return of a function that a hook has reported, if it can be awaited. Calls `left` for functions that turn
-/// out to have been left before: by a jump, by unwinding, or because the last thing that they did was to jump to the
-/// reported function.
+/// Finds the return of a function whose entry a hook has reported, if that return can be awaited. Calls `left` for
+/// functions that turn out to have been left before: by `longjmp`, by unwinding, or by a tail call of the reported
+/// function.
 #[inline(always)]
 pub(crate) fn find(from: Registers, left: Left) -> Option<Return> {
     if LEFT.load(Ordering::Relaxed).is_null() {
@@ -139,8 +140,8 @@ pub(crate) fn find(from: Registers, left: Left) -> Option<Return> {
     follow(number, place)
 }
 
-/// Returns the return of a function to which the awaited function of the slot `number` has jumped as the last thing
-/// that it did; `None` if that return cannot be awaited.
+/// Returns the return of a function that the awaited function of the slot `number` has called by a tail call, that is,
+/// by a jump. Returns `None` if that return cannot be awaited.
 #[cold]
 #[inline(never)]
 fn follow(number: u32, place: usize) -> Option<Return> {
@@ -292,13 +293,14 @@ fn has_shadow_stack() -> bool {
     pointer != 0
 }
 
-/// Restores the return address, and runs the closures. The trampolines call this after a function has returned.
+/// Restores the original return address of a function that has just returned, and runs the function's closures. The
+/// trampolines call this.
 ///
 /// # Safety
 /// The function of slot `number` has just returned, and `place` is where its return address was on the stack.
 unsafe extern "C" fn returned(number: u32, place: *mut usize) {
     let _errno = sys::keep_errno();
-    // Functions that are further in were left by a jump.
+    // Awaited functions that are further in were left by a jump.
     while let Some(awaited) = list::change(|slots| slots.pop_inside(number)).flatten() {
         handle_left_function(awaited);
     }
@@ -378,7 +380,7 @@ fn call_leave_callback(address: u64) {
 /// Calls a closure of the user's; a panic ends here.
 fn run_catching_panics(call: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
-        // Dropping it may panic as well; then it is leaked.
+        // Dropping the panic's value may panic as well; then the value is leaked.
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             mem::forget(another);
         }

@@ -36,7 +36,7 @@ const PAGE: usize = 4096;
 /// The most bytes that the state of the vector registers takes.
 pub(super) const STATE: usize = 2752;
 
-/// 1 if the processor saves the state of the vector registers with `xsave`; 0 if it has only the registers of `fxsave`.
+/// 1 if the processor can save the vector registers with `xsave`; 0 if it has only the registers that `fxsave` saves.
 pub(super) static HAS_XSAVE: AtomicU8 = AtomicU8::new(0);
 
 /// 1 if `xgetbv` takes the argument 1, with which it reports the parts of the vector registers that are in use;
@@ -208,8 +208,8 @@ pub(super) struct Slot {
     /// The action at the end ([`Awaited`]): a pointer to the closures to be run, the last one first; or twice the
     /// address of a function that a hook has entered, plus [`FUNCTION`]; null if there is no action, or it was done.
     awaited: AtomicPtr<Vec<Call>>,
-    /// The number of the next slot on the list that this one is on; for a free slot, of the next free one. 0 if there
-    /// is none.
+    /// The number of the next slot on the list that this slot is on; if this slot is free, the number of the next free
+    /// slot. 0 if there is no next slot.
     pub(super) below: AtomicU32,
 }
 
@@ -263,9 +263,9 @@ static SLOTS: [Slot; PAGES * IN_PAGE] = [const {
     }
 }; PAGES * IN_PAGE];
 
-/// The list of free slots: the count of its changes so far in the upper half, which distinguishes a list that looks the
-/// same from an unchanged one, and the number of the first slot in the lower half. Acquire and Release: a slot is
-/// handed over together with its fields.
+/// The list of free slots: the lower half is the number of its first slot, the upper half is the count of its changes
+/// so far. The count distinguishes a list that was changed and looks the same from an unchanged list. Acquire and
+/// Release: a slot is handed over together with its fields.
 static FREE: AtomicU64 = AtomicU64::new(0);
 /// The number of the first slot that was never taken.
 static FIRST_UNUSED: AtomicU32 = AtomicU32::new(1);
@@ -277,8 +277,9 @@ pub(in crate::stack) const PLACE_OF_RETURN: &[u8] = &[
     0x24, 0x22,
 ];
 
-/// Computes [`PLACE_OF_RETURN`] for the trampoline at `pc` in `module`, and returns the return address that is kept
-/// there; `None` if that is not in the module's memory, or no function is awaited there.
+/// Evaluates [`PLACE_OF_RETURN`] for the trampoline at `pc` in `module`, and returns the return address that is kept at
+/// the resulting address. Returns `None` if that address is not in the module's memory, or if no function is awaited
+/// there.
 pub(in crate::stack) fn stored_return_address(module: &Module, pc: usize) -> Option<usize> {
     let page = pc & !(PAGE - 1);
     let distance = u32::from_ne_bytes(*module.bytes_from(page)?.first_chunk()?);
@@ -295,7 +296,7 @@ pub(super) fn slot(number: u32) -> &'static Slot {
     &SLOTS[number as usize % SLOTS.len()]
 }
 
-/// Takes a free slot and returns its number. Returns `None` if all are in use.
+/// Takes a free slot of the process and returns its number. Returns `None` if all slots are in use.
 pub(super) fn take() -> Option<u32> {
     let mut free = FREE.load(Ordering::Acquire);
     while free as u32 != 0 {
@@ -314,7 +315,7 @@ pub(super) fn take() -> Option<u32> {
     FIRST_UNUSED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
 }
 
-/// Adds a slot to the free ones, after the last frame that refers to it has ended.
+/// Makes a slot free. Must be called after the last frame that refers to the slot has ended.
 pub(super) fn give_back(number: u32) {
     let mut free = FREE.load(Ordering::Relaxed);
     loop {
@@ -354,7 +355,7 @@ pub(super) fn number_of(address: usize) -> Option<u32> {
     is_one.then_some((offset / 16) as u32)
 }
 
-/// Returns whether trampolines lead unwinders to their slots: the linker has put the slots after the code.
+/// Returns whether unwinders find the slots of trampolines: they do if the linker has put the slots after the code.
 pub(super) fn finds_slots() -> bool {
     // SAFETY: the page's first four bytes, as written above.
     let distance = unsafe { ptr::with_exposed_provenance::<u32>(start()).read() };

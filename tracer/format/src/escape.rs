@@ -8,8 +8,8 @@
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// The number of bytes at the end of a piece of text whose meaning may depend on the bytes that follow: `\x4`
-/// before `1`.
+/// The greatest number of bytes at the end of a piece of text whose meaning depends on the bytes that follow. For
+/// example, `\x4` is the beginning of an escape if `1` follows.
 pub const LOOKAHEAD: usize = 3;
 
 /// The context of the text that [`escape_into`] escapes: it decides which characters are escaped.
@@ -98,8 +98,8 @@ fn is_special(byte: u8, quote: bool) -> bool {
     (byte < 0x20 && byte != b'\t') || byte >= 0x7f || byte == b'\\' || (quote && byte == b'"')
 }
 
-/// Returns whether any of the eight bytes of `word` may have to be escaped; it counts tabs among these, which only
-/// costs time.
+/// Returns whether any of the eight bytes of `word` may have to be escaped. The result is also true for tabs, which
+/// need no escape; this only costs time.
 ///
 /// The tests are the exact byte-wise "less than n" and "equal to n" of Sean Anderson's *Bit Twiddling Hacks*.
 #[inline]
@@ -118,9 +118,9 @@ fn has_special(word: u64, quote: bool) -> bool {
     hit & HIGH != 0
 }
 
-/// Returns the length in bytes of the longest prefix of `text` that a line may contain: none of its bytes is a
-/// control byte other than tab, DEL, a part of U+0080 to U+009F, or not UTF-8. Escaped text has no such
-/// bytes, so bytes after the prefix are damage.
+/// Returns the length in bytes of the longest prefix of `text` that a line may contain: UTF-8 without control
+/// characters except tab (so without DEL and U+0080 to U+009F). All escaped text has this form, so bytes after the
+/// prefix are damage.
 ///
 /// Cost: one pass, sixteen bytes at a time if they are ASCII.
 #[must_use]

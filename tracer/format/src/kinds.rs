@@ -12,11 +12,12 @@
 //! | `=` | 12 | the state of a thread | [`crate::states`] | apart |
 //! | `?` and other punctuation | 13 to 31 | a kind of a later version | here | apart |
 //!
-//! If a reader does not know the kind of a line, or of a record of a raw file, it copies the line or record. Views
-//! leave it out, count it and name the kind. It is neither a message nor damage. The `# end` line of a file says how
-//! many lines of the file are counted [apart](SeparateCounts), and a reader compares the numbers: if a flipped bit
-//! changes a line's kind, the reader notices that a line is missing instead of accepting a new kind. A later version
-//! that adds a kind counts its lines in `# end`, whether calls of the tracer make them or not.
+//! If a reader does not know the kind of a line, or of a record of a raw file, the reader copies the line or record.
+//! Views leave it out, count it and name the kind. Such a line or record is neither a message nor damage. The `# end`
+//! line of a file says how many lines of the file are counted [apart](SeparateCounts), and a reader compares the
+//! numbers: if a flipped bit changes a line's kind, the reader notices that a line is missing instead of accepting a
+//! new kind. A later version that adds a kind counts its lines in `# end`, whether calls of the tracer make them or
+//! not.
 
 use crate::meta::{PayloadReader, PayloadWriter};
 use crate::record::Record;

@@ -112,19 +112,19 @@ impl Start {
 /// The deadly panics of a program, those that will end the process, as the program's panic hook sees them. All fields
 /// are zero in runs that did not record panics.
 ///
-/// A panic is deadly while its hooks run, because it may end the process before it unwinds. After the hooks, it stays
-/// deadly if it cannot unwind. If it can, it is no longer deadly: the program may catch it, or it may end only its
-/// thread.
+/// A panic is deadly while its hooks run, because it may end the process before it unwinds. After the hooks, a panic
+/// that cannot unwind stays deadly. A panic that unwinds is no longer deadly: the program may catch it, or it may end
+/// only its thread.
 ///
 /// ```text
-///           begin                 leave, cannot unwind
+///           begin                 hooks end, cannot unwind
 /// 0 ─────────────────► deadly ─────────────────────────► deadly, until the process is gone
 ///   ◄────────────────
-///   leave, can unwind
+///   note_unwinding
 /// ```
 ///
-/// Several threads may panic at once, so `deadly` is a count. A reader after the process's death, or in its `exit`,
-/// needs no order between the two words except that of [`begin`](Panics::begin).
+/// Several threads may panic at once, so `deadly` is a count. The counts are read after the process's death, or during
+/// its `exit`; so a reader needs no other order between the two words than that of [`begin`](Panics::begin).
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Panics {
@@ -142,9 +142,9 @@ impl Panics {
         self.deadly.fetch_add(1, Ordering::Release);
     }
 
-    /// Counts one panic fewer as deadly: the hooks of a panic that [`begin`](Panics::begin) has counted have run, and
-    /// it unwinds. Does nothing if no panic is counted: a panic may have begun before there was a page, and was counted
-    /// in another place.
+    /// Counts one panic fewer as deadly, because the hooks of a panic that [`begin`](Panics::begin) has counted have
+    /// run, and the panic unwinds. Does nothing if no panic is counted: the panic may have begun before this page
+    /// existed, and is then counted in another place.
     pub fn note_unwinding(&self) {
         let _ = self.deadly.fetch_update(Ordering::Release, Ordering::Relaxed, |count| count.checked_sub(1));
     }
@@ -168,10 +168,11 @@ impl Panics {
     }
 }
 
-/// The name of the signal that ends the process, which the signal's handler stores; zero if no handler has stored one.
+/// The name of the signal that ends the process, which the signal's handler stores; zero if no handler has stored a
+/// name.
 ///
 /// ```text
-/// 0 ──set──► name of a signal ──set──► another, of a thread that a signal ends at the same time
+/// 0 ──set──► name of a signal ──set──► name of another signal, which another thread gets at the same time
 /// ```
 ///
 /// Relaxed: one word, read when the process is gone.
@@ -219,15 +220,17 @@ pub struct FlusherCounters {
 /// and after each change of the directory, so that they are exact wherever the process is killed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingFiles {
-    /// The number of ring files that the flusher has made and not removed, without the one that it is `changing`. If
-    /// the directory has fewer files, another process has removed some.
+    /// The number of ring files that the flusher has made and not removed, without the file of `changing`. If the
+    /// directory has fewer ring files, another process has removed some.
     pub count: u32,
-    /// The number in the name of the file that the flusher is making or removing now, which may be there or not.
+    /// The number in the name of the file that the flusher is making or removing now, if any. The file may exist or
+    /// not.
     pub changing: Option<u32>,
 }
 
 impl RingFiles {
-    /// Returns the word in the life file: the count in the lower half, and 1 more than `changing` in the upper one.
+    /// Returns the word for the life file: `count` in the lower half, and `changing` plus 1 in the upper half (0 for
+    /// `None`).
     #[must_use]
     pub fn to_word(self) -> u64 {
         u64::from(self.changing.map_or(0, |ring| ring.wrapping_add(1))) << 32 | u64::from(self.count)
@@ -292,7 +295,7 @@ impl Switch {
         }
     }
 
-    /// Requests that tracing is resumed if `on`, else paused.
+    /// Requests that tracing is resumed if `on` is true, and paused if it is false.
     pub fn ask(&self, on: bool) {
         self.wanted.store(if on { ON } else { OFF }, Ordering::Release);
     }
@@ -457,8 +460,8 @@ impl Drops {
         self.count.store(count, Ordering::Release);
     }
 
-    /// Returns the counts of the dropped files. If the run is alive, they belong to one moment unless it has dropped
-    /// two files during the call.
+    /// Returns the counts of the dropped files. If the run is alive and drops two files during the call, the counts may
+    /// belong to different moments; otherwise they belong to one moment.
     #[must_use]
     pub fn get(&self) -> Dropped {
         let slot = &self.slots[usize::from(self.count.load(Ordering::Acquire) & 1 == 1)];
@@ -620,7 +623,7 @@ mod tests {
             looks.look(&clock);
             assert_eq!((looks.begun(), looks.last()), (Some(begun.clone()), Some(clock)));
         }
-        // Killed before the count: the one before counts.
+        // If the flusher is killed before it stores the count, the reading before counts.
         looks.last[0].set(&clock(100, None, None));
         let last = looks.last().is_some_and(|last| last == clock(8, None, Some(5)));
         let count = looks.count.load(Ordering::Relaxed);

@@ -10,7 +10,8 @@
 
 use std::fmt;
 
-/// A raw value of the performance counter. The `# clock` lines give the duration of a tick.
+/// A value of the counter from which a run reads the time (the processor's counter, or the system's clock). The `#
+/// clock` lines of a file show how long a tick takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticks(pub u64);
 

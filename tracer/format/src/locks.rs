@@ -3,8 +3,9 @@
 //!
 //! In files and rings of versions 1 and 2 these events were messages of the same form. There, if a message of a
 //! program begins like a lock message and its site is not one of the tracer's locks, the first letter is written as
-//! an escape, `\x6cock wait id=3`: the text stays the same, because a reader replaces escapes, but [`may_be_lock_record`]
-//! sees the difference. The writer still does this, so that a message looks the same in every version.
+//! an escape, `\x6cock wait id=3`. The text stays the same, because a reader replaces escapes, but
+//! [`may_be_lock_record`] sees the difference. The writer still does this, so that a message looks the same in every
+//! version.
 
 use std::fmt;
 
@@ -207,8 +208,8 @@ impl<'a> Fields<'a> {
         self.word(key)?.parse().ok()
     }
 
-    /// Reads `key="text"`, and returns the text. Its last quotation mark is before a space or at the end: a path may
-    /// contain one.
+    /// Reads `key="text"`, and returns the text. The text ends at the first quotation mark that has a space after it,
+    /// or at the last character: so a path may contain quotation marks.
     fn quoted(&mut self, key: &str) -> Option<&'a str> {
         self.key(key)?;
         let text = self.0.strip_prefix('"')?;
@@ -268,15 +269,15 @@ const BEGINNINGS: [&[u8]; 10] = [
 /// The modules whose sites are the tracer's locks.
 const MODULES: [&str; 2] = ["tracer::sync::records", "tracer_capi::futex"];
 
-/// Returns whether the payload of the first line of a message may be that of a lock message. No other message of a
-/// program has such a line.
+/// Returns whether `payload`, the payload of the first line of a message, has the form of a lock message. The lines of
+/// other messages never have this form, because their writer escapes the first letter.
 #[must_use]
 pub fn may_be_lock_record(payload: &[u8]) -> bool {
     begins_like_lock_record(payload, false)
 }
 
-/// Returns whether a text begins like a lock message. If `more` text follows, a text that is only a part of such a
-/// beginning is enough.
+/// Returns whether a text begins like a lock message. If `more` is true, text follows: then the result is also true if
+/// `text` is only the first part of such a beginning.
 #[inline]
 pub(crate) fn begins_like_lock_record(text: &[u8], more: bool) -> bool {
     matches!(text.first(), Some(b'l' | b'c' | b'f')) && has_beginning(text, more)
@@ -287,8 +288,8 @@ fn has_beginning(text: &[u8], more: bool) -> bool {
     BEGINNINGS.iter().any(|beginning| text.starts_with(beginning) || (more && beginning.starts_with(text)))
 }
 
-/// Returns whether a message may begin like a lock message; `literal` is the text before its first value, or its
-/// whole text if it has no values.
+/// Returns whether a message may begin like a lock message. `literal` is the text before the message's first value, or
+/// the whole text if the message has no values.
 pub(crate) fn can_begin_like_lock_record(literal: &[u8], has_values: bool) -> bool {
     (has_values && literal.is_empty()) || begins_like_lock_record(literal, has_values)
 }

@@ -1,7 +1,7 @@
 //! The headers of a Windows program or library (PE): the range of its code, and its build-id.
 //!
-//! The traced process reads them in its memory, `tracemerge` in the file; both get the same build-id. Addresses are
-//! relative to the address at which the file is mapped, as in the format.
+//! The traced process reads the headers in its memory, and `tracemerge` reads them in the file; both get the same
+//! build-id. Addresses are relative to the address at which the file is mapped, as in the format.
 
 use std::ops::Range;
 
@@ -61,10 +61,10 @@ impl Headers {
         })
     }
 
-    /// Returns the build-id. If the linker has written the id that debuggers compare, it is that (16 bytes of a GUID
-    /// and 4 of its age); otherwise the linker's time, its checksum of the file and the size (12 bytes); empty if the
-    /// linker has written neither time nor checksum. `read` reads the given number of bytes of the mapped file at an
-    /// address.
+    /// Returns the build-id of the file. If the linker has written the id that debuggers compare, the build-id is that
+    /// id (16 bytes of a GUID and 4 of its age). Otherwise it consists of the linker's time, its checksum of the file,
+    /// and the size (12 bytes); it is empty if the linker has written neither time nor checksum. `read` reads the given
+    /// number of bytes of the mapped file at an address.
     pub fn build_id(&self, mut read: impl FnMut(u32, usize) -> Option<Vec<u8>>) -> Vec<u8> {
         let entries = (self.debug.len() / ENTRY).min(MAX_DEBUG_ENTRIES);
         let directory = read(self.debug.start, entries * ENTRY).filter(|_| entries > 0).unwrap_or_default();

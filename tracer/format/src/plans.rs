@@ -6,8 +6,8 @@ use crate::locks;
 use crate::record::MAX_PAYLOAD;
 use crate::sites::{Site, SiteKind};
 
-/// The least number of a site that is ignored: a program numbers its sites one by one, so the numbers of real sites are
-/// smaller.
+/// The limit for the numbers of sites: a site with this number or a greater one is ignored. A program numbers its sites
+/// one by one, so the numbers of real sites are smaller.
 const MAX_SITE_NUMBER: usize = 1 << 20;
 
 /// The plans that turn the captured arguments of each site into text.

@@ -33,7 +33,7 @@ pub const MAX_PAYLOAD: usize = 0xffff;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
-    /// A pad: the rest of the block is empty.
+    /// A pad: the rest of the block has no records.
     Pad = 1,
     /// A message formatted by its thread.
     Message = 2,
@@ -57,7 +57,8 @@ pub enum RecordKind {
     Scope = 9,
     /// An event of a lock or a condition: the payload is the text, see [`crate::locks`].
     Lock = 10,
-    /// A wait of the thread because of the tracer, see [`crate::wait`]. No call made it, so it does not count.
+    /// A wait of the thread because of the tracer, see [`crate::wait`]. No call has made the record, so it is not
+    /// counted among the records.
     Wait = 11,
     /// A change of a thread's state that the kernel reports, see [`crate::states`]; only in raw files.
     State = 12,
@@ -413,7 +414,8 @@ impl<'a> Record<'a> {
         self.kind.is_made() && !(self.kind == RecordKind::Message && self.flags().has(Flags::MORE))
     }
 
-    /// Returns whether this is the first record that a call of the tracer made, and not a later piece of a message.
+    /// Returns whether this record begins what a call of the tracer has made: it was made by a call, and is not a later
+    /// piece of a message.
     #[must_use]
     pub fn begins(&self) -> bool {
         self.kind.is_made() && !self.continues()
@@ -470,8 +472,9 @@ impl<'a> Records<'a> {
         self.pos
     }
 
-    /// Advances past the next records as long as they are whole, `wanted` returns true for them, they lie in one
-    /// part, and they have at most `room` bytes together; returns their bytes.
+    /// Advances past the next records, and returns their bytes. Stops before a record that is not whole, for which
+    /// `wanted` returns false, that is not in the first of the `parts`, or with which the records would have more than
+    /// `room` bytes.
     #[inline]
     pub(crate) fn take_whole(
         &mut self,

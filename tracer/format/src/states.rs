@@ -9,7 +9,7 @@
 //! = gap thread=0 cpu=1 raw=81300000 lost=430  `lost` records of this processor are missing before this one
 //! ```
 //!
-//! If the kernel refuses to report states, such a file has its sums instead:
+//! If the kernel refuses to report states, the file has the sums that the kernel reports to every user instead:
 //!
 //! ```text
 //! # no_states why="perf_event_open: Permission denied"
@@ -18,9 +18,8 @@
 //!
 //! These lines are in files of their own, which the reader of the kernel's records writes. A thread's own file does
 //! not contain them, so its order and its counts do not change. The ticks of a line are the time `raw` of the raw
-//! monotonic clock, converted with the `# clock` lines of the file. No call of the tracer makes these lines: they are
-//! counted
-//! [apart](crate::kinds::SeparateCounts).
+//! monotonic clock, converted with the `# clock` lines of the file. No call of the tracer makes these lines, so they
+//! are counted [apart](crate::kinds::SeparateCounts).
 
 use crate::meta::{PayloadWriter, split};
 use crate::record::{Record, RecordKind};

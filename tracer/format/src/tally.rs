@@ -6,10 +6,10 @@ use crate::meta::{LossReason, Meta};
 /// A counter of a thread's messages, which reads the thread's lines. Entries and exits of functions, call stacks and
 /// lock records count as messages of one line.
 ///
-/// After a message whose end is missing, the file has the line `# lost records=1 reason=torn` with the message's
-/// ticks: that line counts it, and it does not count as a message. A message whose beginning is not in the file is
-/// reported in the same way, with ticks that are greater than those of the line before (if the clock's steps are
-/// coarse, they may be equal, and then the message before it is taken for torn).
+/// After a message whose end is missing, the file has the line `# lost records=1 reason=torn` with the message's ticks.
+/// That line counts the torn message as lost, so the tally does not count it as a message. A message whose beginning is
+/// not in the file is reported by the same line, with ticks that are greater than those of the line before. (If the
+/// clock's steps are coarse, the ticks may be equal, and then the message before that line is taken for torn.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     closed: u64,

@@ -1,7 +1,7 @@
 //! A wait of the tracer: a thread stood still because of the tracer, and not because of its own work.
 //!
-//! A wait is one record in the trace of the thread that waited, made when the wait has ended: a record of a kind of
-//! its own in a ring, a `# wait` line in files. No call of the tracer made it, so it is counted
+//! A wait is one record in the trace of the thread that has waited. It is made when the wait has ended: a record of a
+//! kind of its own in a ring, a `# wait` line in files. No call of the tracer has made the record, so it is counted
 //! [apart](crate::kinds::SeparateCounts).
 
 use crate::line::Ticks;
@@ -18,7 +18,7 @@ pub enum WaitCause {
     Memory = 1,
     /// The thread had no ring yet, before its first record.
     Ring = 2,
-    /// The list of the process's modules was read, before the thread loaded or unloaded some, or after.
+    /// The list of the process's modules was read, before or after the thread loaded or unloaded modules.
     Modules = 3,
 }
 

@@ -128,8 +128,8 @@ impl Lock {
     }
 }
 
-/// The locks of this process's runs, the newest first, which are held until the process ends. No code reads them from
-/// here, but LeakSanitizer looks for memory from statics, and reports what only a mapping knows.
+/// The locks of this process's runs, the newest first, which are held until the process ends. No code reads this list.
+/// It exists for LeakSanitizer, which would report the locks as leaked memory if no static led to them.
 static HELD: AtomicPtr<Held> = AtomicPtr::new(ptr::null_mut());
 
 struct Held {
@@ -167,8 +167,8 @@ pub enum Asked {
     NotListening,
 }
 
-/// Requests that the living run in `directory` resumes tracing if `on`, else pauses it, unless the run is already in
-/// that state.
+/// Requests that the living run in `directory` resumes tracing if `on` is true, and pauses it if `on` is false. Makes
+/// no request if the run is already in that state.
 ///
 /// # Errors
 /// The run's life file cannot be opened, or has another layout.

@@ -40,7 +40,7 @@ pub struct Memory {
     original: Option<File>,
 }
 
-/// The greatest number of times that a ring is copied, if its flusher changes it meanwhile.
+/// The greatest number of tries to copy a ring. A try fails if the ring's flusher changes the ring during the copying.
 const COPY_TRIES: u32 = 100;
 /// The number of bytes that are copied at once.
 const WINDOW: usize = 256 * 1024;
@@ -295,7 +295,7 @@ fn copy_range(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies `from` to `to`, which must have the same length; if that is short, by two moves, which may overlap.
+/// Copies `from` to `to`, which must have the same length. Copies up to 32 bytes by two moves, which may overlap.
 #[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {
     let copied = match from.len() {
@@ -311,8 +311,8 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Copies the first `N` and the last `N` bytes of `from` to `to`, which has the same length; `None` if that is less
-/// than `N`.
+/// Copies the first `N` and the last `N` bytes of `from` to `to`, which has the same length. Returns `None` if the
+/// length is less than `N`.
 #[inline(always)]
 fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> Option<()> {
     let (first, last) = (from.first_chunk::<N>()?, from.last_chunk::<N>()?);

@@ -1,8 +1,8 @@
 //! The module table of a process: the files that are mapped as code, and the times when they were mapped.
 //!
-//! The flusher thread updates it before it renders records with addresses, and now and then. It writes the table to
-//! the file `modules` of the run's directory, from which a recoverer reads it, and to each trace file that has
-//! addresses.
+//! The flusher thread updates the table before it renders records with addresses, and now and then. The flusher writes
+//! the table to the file `modules` of the run's directory, from which a recoverer reads it, and to each trace file that
+//! has addresses.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -23,19 +23,20 @@ const MAX_TABLE_BYTES: u64 = 16 << 20;
 /// The numbers of modules that were loaded and unloaded up to the last look at this process's modules, in one word.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
-/// The last ticks at which a thread found the modules unchanged since the look before. Relaxed, as for [`SEEN`]: any
-/// value is of a moment before the changes that a later look finds, because the counts only grow. Zero at the beginning of
-/// a table: the next run of the process may have another clock.
+/// The last ticks at which a thread found the modules unchanged since the last look. Relaxed: any stored value is of a
+/// moment before the changes that a later look finds, because the counts of modules only grow. Zero when a table is
+/// made, because the next run of the process may have another clock.
 static UNCHANGED_UNTIL: AtomicU64 = AtomicU64::new(0);
 
-/// Returns whether modules may have been loaded or unloaded since the list was read last. If none were, stores the
-/// ticks of this call, so that what is loaded next cannot be taken for something that was there before. `now` reads the
-/// clock of the process's records. For any thread: takes the loader's lock, for a few nanoseconds.
+/// Returns whether modules may have been loaded or unloaded since the list of modules was read last. If none were,
+/// stores the ticks of this call, so that a module that is loaded later is not taken for one that was loaded before.
+/// `now` reads the clock of the process's records. Any thread may call this; it takes the loader's lock, for a few
+/// nanoseconds.
 #[must_use]
 pub fn may_have_changed(now: fn() -> Ticks) -> bool {
     let before = now();
     let Some(counts) = sys::module_counts() else { return false };
-    // Relaxed: if the word is older than the counts, this is a look too many.
+    // Relaxed: if the word is older than the counts, one look too many follows.
     let may_have_changed = counts.0 == 0 || word_of(counts) != SEEN.load(Ordering::Relaxed);
     if !may_have_changed {
         UNCHANGED_UNTIL.fetch_max(before.0, Ordering::Relaxed);
@@ -138,8 +139,8 @@ impl ModuleTable {
         self.write();
     }
 
-    /// Returns the last ticks at which the modules are known to have been those of the last look: a thread may have
-    /// compared the counts with those of that look.
+    /// Returns the last ticks at which the modules are known to have been those of the last look: the ticks of that
+    /// look, or later ones at which a thread has found the counts unchanged.
     fn unchanged_until(&self) -> Ticks {
         let is_compared = word_of(self.counts) == SEEN.load(Ordering::Relaxed);
         let compared_at = if is_compared { UNCHANGED_UNTIL.load(Ordering::Relaxed) } else { 0 };

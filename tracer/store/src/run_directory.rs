@@ -1,5 +1,5 @@
-//! The run's directory: life file, manifest, site table, module table, ring files. The flusher thread makes it; recoverers
-//! and observers read it.
+//! The run's directory, which contains the life file, the manifest, the site table, the module table and the ring
+//! files. The flusher thread makes the directory; recoverers and observers read it.
 
 mod restoration;
 

@@ -1,7 +1,7 @@
 //! The names of the tracer's environment variables, which switch it on and configure it. `tracemerge` also reads
-//! those that name directories.
+//! the variables that name directories.
 //!
-//! The documentation of the crate `tracer` describes the meaning and the values of each.
+//! The documentation of the crate `tracer` describes the meaning and the values of each variable.
 
 use std::ffi::OsString;
 

@@ -1,7 +1,7 @@
 //! Arguments as they are copied into a record: raw now, formatted later.
 //!
-//! The traced thread copies the bytes of the arguments; the site's *descriptor*, which the same types write
-//! once per site, describes them. [`SitePlan`](crate::fields::SitePlan) makes text of both.
+//! The traced thread copies the bytes of the arguments. The site's *descriptor* describes these bytes; the arguments'
+//! types write it once for each site. [`SitePlan`](crate::fields::SitePlan) makes text from both.
 //!
 //! # Bytes
 //!
@@ -209,8 +209,8 @@ fn copy(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Copies the first `N` and the last `N` bytes of `from` to `to`, which has the same length; `None` if that is less
-/// than `N`.
+/// Copies the first `N` and the last `N` bytes of `from` to `to`, which has the same length. Returns `None` if the
+/// length is less than `N`.
 #[inline(always)]
 fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> Option<()> {
     let (first, last) = (from.first_chunk::<N>()?, from.last_chunk::<N>()?);
@@ -257,8 +257,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Returns the next `length` bytes of the room, for the caller to fill, and advances past them; `None` if there are
-    /// fewer.
+    /// Returns the next `length` bytes of the room, for the caller to fill, and advances past them. Returns `None` if
+    /// the room has fewer bytes.
     #[inline(always)]
     fn take(&mut self, length: usize) -> Option<&'a mut [u8]> {
         let parts = std::mem::take(&mut self.rest).split_at_mut_checked(length);

@@ -1,4 +1,5 @@
-//! Captured arguments to text: the same text that `format!` would have made of them, made later.
+//! The conversion of captured arguments to text: later than the call, but to the same text that `format!` would have
+//! made.
 //!
 //! A [`SitePlan`] is made once per site, from its format string and its descriptor; it then renders any number
 //! of payloads. It runs on the flusher and in `tracemerge`, never on a traced thread.
@@ -151,8 +152,8 @@ impl SitePlan {
         Ok(SitePlan { arguments, steps: steps.into(), tail: literal.into(), fast, may_look_like_lock })
     }
 
-    /// Marks the site as one of the tracer's locks: then its messages are lock messages, and do not only begin like
-    /// them.
+    /// Marks the site as one of the tracer's locks: then its messages really are lock messages, and do not only begin
+    /// like lock messages.
     pub(crate) fn is_lock_site(&mut self) {
         self.may_look_like_lock = false;
     }
@@ -185,9 +186,9 @@ impl SitePlan {
         result
     }
 
-    /// Writes the message to the beginning of `page` if the site has a fast plan that can write it, and it needs no
-    /// escapes; returns its length in bytes. Otherwise, or if `page` is too short, returns `None`: then the written
-    /// bytes have no meaning.
+    /// Writes the message to the beginning of `page` if the site has a fast plan that can write the message, and the
+    /// message needs no escapes; returns the message's length in bytes. Otherwise, or if `page` is too short, returns
+    /// `None`: then the written bytes have no meaning.
     #[inline(always)]
     pub(crate) fn write_plain(&self, payload: &[u8], page: &mut [u8]) -> Option<usize> {
         self.fast.as_ref()?.write_plain(payload, page)

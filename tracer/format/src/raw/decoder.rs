@@ -1,7 +1,7 @@
-//! The decoder of raw files, which makes the same lines of a raw file's records that a text file would have.
+//! The decoder of raw files. From the records of a raw file, it makes the lines that a text file would have.
 //!
-//! It shows bytes that are not a record as `# damaged` lines. Because bytes may change while it reads them, it never
-//! relies on an earlier read of the same bytes.
+//! The decoder shows bytes that are not a record as `# damaged` lines. Because the bytes may change while the decoder
+//! reads them, it never relies on an earlier read of the same bytes.
 
 use std::fmt;
 use std::ops::Range;
@@ -118,9 +118,9 @@ impl Decoder {
         }
     }
 
-    /// Makes the decoder leave out calls that have taken fewer than `ticks` ticks and contain no other shown record.
-    /// The calls that are left out cost a fraction of those whose lines are written. The last record of a range is
-    /// never left out.
+    /// Makes the decoder leave out function calls that have taken fewer than `ticks` ticks and contain no other shown
+    /// record. To leave a call out takes a fraction of the time that writing its lines takes. The last record of a
+    /// range is never left out.
     #[must_use]
     pub fn without_shorter_calls(mut self, ticks: u64) -> Decoder {
         self.short.least = ticks;

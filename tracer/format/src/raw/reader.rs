@@ -1,7 +1,7 @@
 //! The reader of raw files, which finds records, one after the other and by time.
 //!
-//! It treats all bytes as hostile, and as bytes that may change while it reads them: it never relies on an earlier
-//! read of the same bytes.
+//! The reader treats all bytes as hostile, and expects that they may change while it reads them: it never relies on an
+//! earlier read of the same bytes.
 
 use super::{BLOCK_BYTES, BLOCK_HEADER, MAGIC};
 use crate::escape::is_harmless;
@@ -47,8 +47,8 @@ impl<'a> Raw<'a> {
         self.tid
     }
 
-    /// Returns the ticks of the first record, and its content if that is metadata; `None` if the first
-    /// block has no record.
+    /// Returns the ticks of the first record, and its content if it is a record of metadata; `None` if the first block
+    /// has no record.
     #[must_use]
     pub fn first(&self) -> Option<(Ticks, Option<Meta>)> {
         let (ticks, payload) = self.first_payload()?;
@@ -75,9 +75,8 @@ impl<'a> Raw<'a> {
         })
     }
 
-    /// Returns the ticks of the last record. In a damaged file, whose ticks go back, these are the greatest
-    /// ticks for which [`position`](Raw::position) finds a record: for greater ticks it returns the
-    /// end.
+    /// Returns the ticks of the last record. In a damaged file, whose ticks go back, the result is the greatest ticks
+    /// for which [`position`](Raw::position) finds a record: for greater ticks, `position` returns the end of the file.
     #[must_use]
     pub fn last(&self) -> Option<Ticks> {
         let mut block = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;

@@ -70,9 +70,10 @@ impl Writer {
         self.record(state.word(), ticks, &payload, out);
     }
 
-    /// Copies as many whole records as can be copied at once: it stops before a record that is not `wanted`, needs a
-    /// definition, would cross the border of a block, has smaller ticks than the record before it, or exceeds `limit` bytes. Returns
-    /// the number of records and the ticks of the last one; `last` are the ticks of the record before them.
+    /// Copies as many whole records as can be copied at once. Stops before a record that is not `wanted`, that needs a
+    /// definition of its site, that would cross the border of a block, that has smaller ticks than the record before
+    /// it, or that exceeds `limit` bytes. Returns the number of copied records and the ticks of the last one; `last`
+    /// are the ticks of the record before the first one.
     pub(crate) fn copy_run(
         &mut self,
         records: &mut Records<'_>,

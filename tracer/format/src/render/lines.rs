@@ -84,8 +84,8 @@ impl LineWriter {
         self.first_text(ticks, text, seems, out);
     }
 
-    /// Writes the first text of a message. If `seems` is set, because the message begins like a lock message and is
-    /// none, writes its first letter as an escape.
+    /// Writes the first text of a message. If `seems` is set, the message begins like a lock message but is not one:
+    /// then writes its first letter as an escape.
     #[inline]
     fn first_text(&self, ticks: Ticks, text: &[u8], seems: bool, out: &mut Vec<u8>) {
         match text.split_first() {

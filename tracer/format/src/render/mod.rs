@@ -1,9 +1,9 @@
 //! The renderer, which turns the records of a thread into the contents of its file. The flusher of a living process
 //! and recovery use the same renderer.
 //!
-//! It takes the committed records of a thread's ring and nested ring, merges the two by ticks, and appends
+//! The renderer takes the committed records of a thread's ring and nested ring, merges the two by ticks, and appends
 //! lines, or records for a [`raw`] file. It holds no text between calls: the state that it needs to continue,
-//! [`RenderState`], is published with each step, so that another process can continue from there.
+//! [`RenderState`], is published with each step, so that another process can continue from that state.
 
 mod lines;
 
@@ -73,7 +73,8 @@ impl FileTotals {
         }
     }
 
-    /// Returns these totals, limited to `most`: the files may have been changed by another process.
+    /// Returns these totals, each limited to its value in `most`: another process may have changed the files, so their
+    /// totals may be too large.
     fn at_most(&self, most: &FileTotals) -> FileTotals {
         FileTotals {
             records: self.records.min(most.records),
@@ -502,8 +503,8 @@ impl Renderer {
         }
     }
 
-    /// Appends the losses and stalls that were reported in an earlier part of the file, or in an earlier file,
-    /// that no longer exists.
+    /// Appends again the losses and the waiting times in `gone`: those that a part of the file, or an earlier file, has
+    /// reported that no longer exists.
     pub fn write_earlier_losses(&mut self, gone: &FileTotals, out: &mut Vec<u8>) {
         for (records, reason) in gone.lost.iter().zip(LossReason::ALL) {
             if *records > 0 {
@@ -586,8 +587,8 @@ impl Renderer {
         );
     }
 
-    /// Appends a change of a thread's state. If `ticks` are smaller than those of the line before it, it gets the ticks
-    /// of that line.
+    /// Appends a change of a thread's state, at `ticks`. If these are smaller than the ticks of the line before, the
+    /// change gets the ticks of that line.
     pub fn thread_state(&mut self, ticks: Ticks, state: &ThreadState, out: &mut Vec<u8>) {
         self.state.last = self.state.last.max(ticks);
         self.states = self.states.saturating_add(1);

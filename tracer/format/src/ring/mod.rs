@@ -153,7 +153,7 @@ pub struct LongName {
 /// The greatest number of bytes of a thread's name that the ring keeps.
 pub const MAX_NAME: usize = 248;
 
-/// The progress of the producer, in the ring or in the nested ring. See the module's text for the positions.
+/// The progress of the producer, in the ring or in the nested ring. The module's documentation explains the positions.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Written {
@@ -223,12 +223,13 @@ pub struct Slot {
     /// The numbers of messages reported lost in the file and in the thread's earlier files that still exist, in the
     /// order of [`LossReason`].
     pub lost: [AtomicU64; LossReason::COUNT],
-    /// The time of waits for the tracer that these files report, in nanoseconds.
+    /// The time of waits for the tracer, in nanoseconds, that the file and the thread's earlier files that still exist
+    /// report.
     pub stall_ns: AtomicU64,
     /// A flag, 1 while the clock of the thread is behind the file's last line.
     pub behind: AtomicU64,
-    /// The number of messages in the thread's earlier files that still exist; with the three fields below a
-    /// [`FileTotals`].
+    /// The number of messages in the thread's earlier files that still exist. This field and the three others with
+    /// `earlier` in their names make up a [`FileTotals`].
     pub records_in_earlier_files: AtomicU64,
     /// The numbers of messages reported lost in the earlier files, in the order of [`LossReason`].
     pub lost_in_earlier_files: [AtomicU64; LossReason::COUNT],
@@ -420,14 +421,14 @@ impl Header {
         self.selected.count.store(count, Ordering::Release);
     }
 
-    /// Lets the producer write again to the space of the records that `progress` has consumed. It is the last step of a
-    /// consumer, after [`Header::publish`].
+    /// Lets the producer reuse the space of the records that are consumed according to `progress`. The consumer calls
+    /// this last, after [`Header::publish`].
     pub fn free(&self, progress: &Progress) {
         self.consumed.main.store(progress.consumed, Ordering::Release);
         self.consumed.nested.store(progress.nested_consumed, Ordering::Release);
     }
 
-    /// Returns the progress that was published last. It is for the consumer itself; others call
+    /// Returns the progress that was published last. Only the consumer itself may call this; other readers call
     /// [`Header::read_published`].
     #[must_use]
     pub fn published(&self) -> Progress {

@@ -89,8 +89,8 @@ impl OpenCalls {
         }
     }
 
-    /// Returns the number of the outermost call that is held back. Only the producer may call this and the methods
-    /// below, except [`calls`](Self::calls).
+    /// Returns the number of the outermost call that is held back. Only the producer may call this method and the
+    /// others of this type, except [`calls`](Self::calls).
     #[inline(always)]
     pub fn first(&self) -> u64 {
         self.first.load(Ordering::Relaxed)
@@ -102,7 +102,8 @@ impl OpenCalls {
         self.end.load(Ordering::Relaxed).wrapping_sub(self.first())
     }
 
-    /// Holds a call back, the innermost one; returns its number. Fewer than [`MAX_OPEN`] calls must be held back.
+    /// Holds back `call`, which is now the innermost open call; returns its number. Before that, fewer than
+    /// [`MAX_OPEN`] calls must be held back.
     #[inline(always)]
     pub fn hold(&self, call: OpenCall) -> u64 {
         let number = self.end.load(Ordering::Relaxed);
@@ -118,7 +119,7 @@ impl OpenCalls {
         number
     }
 
-    /// Forgets the calls with this number and above: the innermost ones, which were too short.
+    /// Forgets the call with this number and all calls inside it, because they were too short to be recorded.
     #[inline(always)]
     pub fn forget_from(&self, number: u64) {
         debug_assert!(number >= self.first() && number <= self.end.load(Ordering::Relaxed));

@@ -1,9 +1,9 @@
 //! The grammar of format strings: parser, writer, and the numbering of arguments.
 //!
-//! The macros read a program's format strings with it at compile time, the renderer reads the strings that the macros
-//! made of them at run time. The grammar is that of [`std::fmt`]. If its documentation is not precise, this follows
-//! the compiler's own parser (`rustc_parse_format`): white space is allowed only before `:` and before `}`, `0$` is a
-//! width and not a flag, any character before an alignment is a fill.
+//! At compile time, the macros read a program's format strings with this parser; later, the renderer reads the strings
+//! that the macros have made from them. The grammar is that of [`std::fmt`]. Where the documentation of `std::fmt` is
+//! not precise, this module follows the compiler's own parser (`rustc_parse_format`): white space is allowed only
+//! before `:` and before `}`, `0$` is a width and not a flag, any character before an alignment is a fill.
 //!
 //! The parser accepts a little more than the compiler does (identifiers of any letters, numbers of any size):
 //! the compiler also checks the same string.

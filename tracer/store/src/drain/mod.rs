@@ -1,7 +1,7 @@
 //! The drain of a ring: it writes one thread's records to a file, in an order that neither loses nor doubles records.
 //!
-//! The flusher of a living process and the recoverer of a dead one use the same code. It runs on the
-//! flusher thread or in the recovering process, never on a traced thread.
+//! The flusher of a living process and the recoverer of a dead process use the same code. The code runs on the flusher
+//! thread or in the recovering process, never on a traced thread.
 #![allow(unsafe_code, reason = "reads committed records out of the mapping; argued where it stands")]
 
 mod announcement;
@@ -135,8 +135,8 @@ impl Drain {
         Drain { tid, renderer, file: None, progress, serial: None, copy: None, written_name: None }
     }
 
-    /// Returns whether there is a file whose last line is its end, or there is neither a file nor a reason to make
-    /// one.
+    /// Returns whether the thread needs no further line in a file: its file has its `# end` line, or there is neither a
+    /// file nor a reason to make one.
     pub fn is_ended(&self, header: &Header) -> bool {
         let state = self.renderer.state();
         if self.has_file() {
@@ -165,8 +165,8 @@ impl Drain {
         }
     }
 
-    /// Closes the file until the next write. If it was never written to, removes it; the next write makes another
-    /// one.
+    /// Closes the file until the next write. If nothing was ever written to the file, removes it; the next write then
+    /// makes another file.
     pub fn close(&mut self) {
         let file = self.file.take();
         if let Some(file) = file.filter(|_| self.progress.inode == 0) {
@@ -188,8 +188,8 @@ impl Drain {
     /// Renders and writes one portion of the ring's records; returns the number of bytes written, 0 if there was
     /// nothing to write.
     ///
-    /// If there is no room for all of it, tries less, down to a single message, so that the file gets as much as
-    /// fits. If the file may not become longer, the thread continues in another one.
+    /// If there is no room for the whole portion, tries smaller ones, down to a single message, so that the file gets
+    /// as much as fits. If the file may not become longer, the thread continues in another file.
     ///
     /// `is_idle` returns whether the thread is outside of any record. See [`Renderer::records`].
     ///
@@ -230,7 +230,8 @@ impl Drain {
         }
     }
 
-    /// Renders and writes about `limit` bytes; if `whole` is set, up to the end of a message if that is in the ring.
+    /// Renders and writes about `limit` bytes. If `whole` is set, goes on up to the end of a message, if that end is in
+    /// the ring.
     fn portion_of(
         &mut self,
         drained: DrainedRing<'_>,

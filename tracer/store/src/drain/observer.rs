@@ -1,5 +1,5 @@
-//! The renderer for an observer: it renders the text that the flusher or a recoverer would write next, and writes
-//! nothing.
+//! The renderer for an observer. It renders the text that the flusher or a recoverer would write next, but writes no
+//! file.
 
 use std::io;
 
@@ -57,8 +57,9 @@ impl<'a> Observer<'a> {
         Ok(())
     }
 
-    /// Renders the records in `copy` of a thread that may still run. Returns `None` if a nested record waits for the
-    /// record inside which it was made, and `patient` is set.
+    /// Renders the records in `copy`, of a thread that may still run. If `patient` is set, returns `None` if a nested
+    /// record is in the copy without the record inside which it was made: the caller should wait and copy the ring
+    /// again.
     pub fn living(mut self, copy: &Survivors, losses: &Losses, patient: bool) -> Option<Rest> {
         let (consumed, nested_consumed) = self.drain.consumed();
         let (renderer, mut text) = (&mut self.drain.renderer, Vec::new());

@@ -1,6 +1,6 @@
 //! Copies of a ring that its producer may overwrite, which are checked after copying.
 //!
-//! They are for readers for which the producer does not wait: the flusher, if the ring is a flight recorder, and
+//! The copies are for readers for which the producer does not wait: the flusher, if the ring is a flight recorder, and
 //! observers from other processes. The method is that of a sequence lock, with the producer's `reserve` as the
 //! sequence.
 //!

@@ -1,7 +1,7 @@
 //! The run's own file, with the reports that belong to the run and to no thread's file. It is made only if it reports
 //! something that no other file does.
 //!
-//! It has the name of a thread's file, with the flusher's thread id, and gets the name when it is whole.
+//! The file has the name of a thread's file, with the flusher's thread id, and gets this name when it is whole.
 
 use std::io;
 

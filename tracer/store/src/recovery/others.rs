@@ -1,6 +1,6 @@
-//! Recovery of other users' runs, by root. It takes the rights of those users to files, so that their data cannot make
-//! root do more than these users may do themselves, and runs on threads for which the caller waits only for a limited
-//! time.
+//! Recovery of other users' runs, by root. The recovery of a user's runs has only that user's rights to files, so that
+//! the user's data cannot make root do more than the user may do. It runs on threads for which the caller waits only
+//! for a limited time.
 //!
 //! The rings and life files of those users are copied, never mapped (see [`crate::memory`]). A thread that is abandoned
 //! at the end of the time is like a recoverer that was killed: the next recoverer continues.

@@ -43,8 +43,8 @@ impl Identities {
     }
 }
 
-/// Returns whether the file that was `made` is the one that was `found`. Returns true also if `made` is not known, and
-/// on systems on which open files keep their names.
+/// Returns whether the file that the run has made (`made`) is the file that was found at its path (`found`). Also
+/// returns true if `made` is not known, and on systems on which open files keep their names.
 fn is_same(made: Option<FileIdentity>, found: Option<FileIdentity>) -> bool {
     let Some(made) = made.filter(|_| !sys::OPEN_FILES_KEEP_NAMES) else { return true };
     found.is_some_and(|found| found.is_same_file(&made))

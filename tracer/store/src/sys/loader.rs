@@ -16,15 +16,16 @@ use trace_format::meta::{AddressRange, Between, Module};
 
 use super::LoadedModules;
 
-/// The number of threads that hold the loader's lock to look at the modules, or wait for it, in the lower half of the
-/// word, and the id of their process in the upper half.
+/// The lower half of this word is the number of this library's threads that hold the loader's lock, to look at the
+/// modules, or that wait for it. The upper half is the id of the threads' process.
 ///
 /// ```text
 ///   (any, 0) ── a look begins ──► (own id, 1) ── more of them begin and end ──► (own id, n) ── all end ──► (own id, 0)
 /// ```
 ///
-/// A child that was forked meanwhile has a copy of the word and of the lock. No thread of the child will ever release
-/// that lock, so the child must not wait for it. Relaxed: the child's copy is that of the moment of the fork.
+/// A child that is forked while the number is not 0 has a copy of the word and of the lock. No thread of the child will
+/// ever release its copy of the lock, so the child must not wait for it. Relaxed: the child's copy of the word is that
+/// of the moment of the fork.
 static HOLDERS: AtomicU64 = AtomicU64::new(0);
 
 /// Calls `look`, which may take the loader's lock; returns `None` if the lock would never be free. If `look` is left by
@@ -53,7 +54,7 @@ pub fn module_counts() -> Option<(u64, u64)> {
     ) -> libc::c_int {
         // SAFETY: `counts` is the pair that was passed to `dl_iterate_phdr`, and `info` is the loader's.
         unsafe { *counts.cast::<(u64, u64)>() = counts_in(info, bytes) };
-        // No further modules.
+        // This ends the iteration: further modules are not needed.
         1
     }
     let mut counts = (0, 0);

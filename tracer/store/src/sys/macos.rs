@@ -1,4 +1,5 @@
-//! Functions for macOS and, as far as they work there, other Unix systems. Type-checked, not yet run.
+//! Functions for macOS and, as far as they work there, for other Unix systems except Linux. The code is type-checked,
+//! but was not run yet.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::fs::File;

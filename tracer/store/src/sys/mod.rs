@@ -32,8 +32,8 @@
 //! | `monotonic_ns`, `raw_ns`, `since_boot_ns` | read clocks | start of a run, flusher; a record without a counter |
 //!
 //! The parts that hook into a traced process (the ends of threads and of the process, `errno`, waking) are in
-//! `tracer`. Linux is complete. docs/systems.md describes the guarantees on Windows. macOS is a type-checked port,
-//! not yet run.
+//! `tracer`. The functions for Linux are complete. docs/systems.md describes the guarantees on Windows. The port to
+//! macOS is type-checked, but was not run yet.
 
 #[cfg(target_os = "linux")]
 mod linux;

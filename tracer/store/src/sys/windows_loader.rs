@@ -26,8 +26,8 @@ unsafe extern "system" {
     fn RtlGetCurrentPeb() -> *const PEB;
 }
 
-/// The number of modules that the loader has reported as loaded since [`count_modules`]. Relaxed: another look at the
-/// modules follows a look that misses one of them.
+/// The number of modules that the loader has reported as loaded since [`count_modules`] was called. Relaxed: if a look
+/// at the modules misses one of them, a later look finds it.
 static LOADED_COUNT: AtomicU64 = AtomicU64::new(0);
 /// The number of modules that the loader has reported as unloaded; see [`LOADED_COUNT`].
 static UNLOADED_COUNT: AtomicU64 = AtomicU64::new(0);
@@ -41,8 +41,8 @@ unsafe extern "system" fn on_change(reason: u32, _module: *const c_void, _contex
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Registers a notification with which modules are counted from now on. The code must stay loaded. This takes the
-/// loader's lock: the calling thread must be one for which no other thread waits.
+/// Registers a callback of the loader, which counts loaded and unloaded modules from now on. The code of this library
+/// must stay loaded. This function takes the loader's lock, so no other thread may be waiting for the calling thread.
 pub fn count_modules() {
     type OnChange = unsafe extern "system" fn(u32, *const c_void, *mut c_void);
     type Register = unsafe extern "system" fn(u32, OnChange, *mut c_void, *mut *mut c_void) -> i32;
@@ -51,8 +51,8 @@ pub fn count_modules() {
         let name: Vec<u16> = "ntdll.dll\0".encode_utf16().collect();
         const REGISTER: &CStr = c"LdrRegisterDllNotification";
         // SAFETY: both names end with a zero; ntdll is never unloaded, and the function of this name has this type.
-        // It is looked up because a later system may not have it. The callback stays loaded, as this function
-        // demands.
+        // The function is looked up because a later system may not have it. The callback stays loaded, as
+        // `count_modules` demands.
         let is_registered = unsafe {
             let function = GetProcAddress(GetModuleHandleW(name.as_ptr()), REGISTER.as_ptr().cast());
             let mut cookie = ptr::null_mut();

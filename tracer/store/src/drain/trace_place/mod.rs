@@ -84,9 +84,9 @@ pub struct TracePlace {
 
 impl TracePlace {
     /// Returns the place for the files of run `run` of `exe`: the directory `wanted` or, if there is none, the
-    /// executable's directory, for which a system may have a substitute; if they refuse files, the directory `here`,
-    /// and then the temporary directory. If files have to go to another directory than the first, notifies the user
-    /// with `say`.
+    /// executable's directory, for which a system may have a substitute. If that directory refuses files, the place is
+    /// the directory `here`, and then the temporary directory. If files have to go to another directory than the first,
+    /// notifies the user with `say`.
     #[must_use]
     pub fn new(
         wanted: Option<&Path>,

@@ -1,9 +1,9 @@
 //! The limit for the total size of a run's files: their size, and the files that are dropped if it is too large.
 //!
 //! The oldest files of threads that have ended are dropped as a whole. The flusher adds their counts to the run's
-//! account of dropped files, in its life file, before it removes them: if it is killed in between, recovery removes
-//! the last one. If no thread has ended, files that are still written lose their older halves; the flusher chooses
-//! the files.
+//! account of dropped files, in its life file, before it removes them: if the flusher is killed in between, recovery
+//! removes the last one. If no thread has ended, files that are still written lose their older halves; the flusher
+//! chooses the files.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -115,7 +115,7 @@ impl TracePlace {
         }
     }
 
-    /// Ends the effect of [`TracePlace::note_nothing_droppable`], because there may be something to drop again.
+    /// Ends the effect of [`TracePlace::note_nothing_droppable`], because there may be files to drop again.
     pub fn recheck_total(&mut self) {
         self.total.is_at_floor = false;
     }

@@ -19,8 +19,9 @@
 //!
 //! The test named after each guarantee shows it; the tests are in `tests/` of the workspace.
 //!
-//! * Off: no thread, no file, no allocation; a call is one relaxed load: `a_disabled_tracer_does_nothing`
-//! * On, if the ring has room: a call takes no lock, allocates nothing and makes no system call:
+//! * While tracing is off, there is no thread, no file and no allocation; a call is one relaxed load:
+//!   `a_disabled_tracer_does_nothing`
+//! * While tracing is on and the ring has room, a call takes no lock, allocates nothing and makes no system call:
 //!   `a_call_makes_no_system_call_if_the_ring_has_room`
 //! * Every record of a program that exits is in its files, however it exits: `an_exit_keeps_every_record`
 //! * A program killed at any instant loses no record whose call had returned: `a_killed_program_loses_nothing`
@@ -46,8 +47,8 @@
 //!   `a_full_ring_waits_or_drops_and_reports_it`
 //!
 //! Records made inside another record of their thread (by a signal handler, a panic hook, a `Display` that traces) go
-//! to a nested ring, a sixteenth of the size of the thread's ring. They never wait: if that ring is full, they are
-//! dropped and counted, `# lost reason=nested`.
+//! to a nested ring, a sixteenth of the size of the thread's ring. These records never wait: if the nested ring is
+//! full, they are dropped and counted, `# lost reason=nested`.
 //!
 //! The tracer never panics, never writes to stdout, and writes to stderr only messages that its user must see.
 //! `docs/losses.md` describes the effects on a trace if the process is killed, the disk is full or the machine stops.
@@ -91,9 +92,9 @@
 //!
 //! # Costs
 //!
-//! Disabled, a call is a load and a branch. Enabled, it costs reading the clock, copying or formatting the message,
-//! and a few nanoseconds; figures are in `docs/performance.md`. Each tracing thread has a ring of 1 MiB of shared
-//! memory, and four are kept ready. The flusher wakes ten times a second.
+//! While tracing is off, a call is a load and a branch. While it is on, a call reads the clock, copies or formats the
+//! message, and takes a few nanoseconds more; figures are in `docs/performance.md`. Each tracing thread has a ring of 1
+//! MiB of shared memory, and four are kept ready. The flusher wakes ten times a second.
 
 // docs.rs builds with the nightly compiler; with this feature its pages show which feature of the crate an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -9,7 +9,7 @@
 //! = gap thread=0 cpu=1 raw=81300000 lost=430  `lost` records of this processor are missing before this one
 //! ```
 //!
-//! If the kernel refuses to report states, the file has the sums that the kernel reports to every user instead:
+//! If the kernel refuses to report states, the file has the reason, and the sums of times that every user may read:
 //!
 //! ```text
 //! # no_states why="perf_event_open: Permission denied"

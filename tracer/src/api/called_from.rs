@@ -1,8 +1,8 @@
 //! `is_called_from`: whether the current function was called from a given function.
 //!
-//! Runs on any thread. The first question about a function searches the loaded modules for it; each question then walks
-//! the stack and compares the return addresses with the function's code. The functions found are kept for the life of
-//! the process, so that threads can use them without a lock.
+//! The code runs on any thread. The first question about a function searches for it in the loaded modules (the
+//! executable and libraries); each question then walks the stack and compares the return addresses with the function's
+//! code. The functions found are kept for the life of the process, so that threads can use them without a lock.
 
 use std::cell::Cell;
 use std::fmt;
@@ -20,11 +20,11 @@ use crate::words::exclusion::Excluded;
 /// The answer of [`is_called_from`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CalledFrom {
-    /// The function is among those that called the current one, directly or not.
+    /// The function has called the current function, directly or not.
     Yes,
-    /// The function is not among those that called the current one: the stack was walked to the thread's beginning. An
-    /// inlined caller has no frame, so this may be wrong if the function was inlined into another one, or ended with a
-    /// tail call.
+    /// The function has not called the current function: the stack was walked to the thread's beginning, and the
+    /// function was not found. An inlined caller has no frame, so this may be wrong if the function was inlined into
+    /// another one, or ended with a tail call.
     No,
     /// The stack could not be walked to the thread's beginning, or the function in question was not found.
     Unknown,

@@ -21,8 +21,9 @@ use crate::traced::scope::Scope;
 /// inlined the call. [`scope!`](macro@crate::scope) needs no debug information, and the filter of
 /// [`trace!`](crate::trace) switches it; this function is on whenever tracing is.
 ///
-/// Off, the call is one relaxed load. On, entering and leaving each read the clock and store sixteen bytes; the guard
-/// has eight bytes. The function may be called from anywhere that [`Tracer::trace`](crate::Tracer::trace) may be.
+/// While tracing is off, the call is one relaxed load. While it is on, entering and leaving each read the clock and
+/// store sixteen bytes. The guard has eight bytes. The function may be called from anywhere that
+/// [`Tracer::trace`](crate::Tracer::trace) may be.
 ///
 /// On processors other than x86-64 and aarch64 it records nothing.
 #[inline(always)]

@@ -34,18 +34,19 @@ impl Tracer {
     ///
     /// The first call in the process, if nothing was decided before, reads `TRACER_ENABLE`.
     ///
-    /// * Off: one relaxed load; nothing is formatted. (The *arguments* are evaluated, as for any function.)
-    /// * On: the call reads the clock and formats the message straight into the thread's ring. If the ring has room,
-    ///   it takes no lock, allocates nothing and makes no system call; if the ring is full, it does as
+    /// * While tracing is off, the call is one relaxed load, and nothing is formatted. (The *arguments* are evaluated,
+    ///   as for any function.)
+    /// * While tracing is on, the call reads the clock and formats the message straight into the thread's ring. If the
+    ///   ring has room, it takes no lock, allocates nothing and makes no system call; if the ring is full, it does as
     ///   [`FullPolicy`](crate::FullPolicy) says. A thread's first record takes a ring, which costs some microseconds.
     ///
     /// The message may contain anything and have any length; a line feed begins a `|` line in the file. If a
     /// `Display` among the arguments panics, the panic ends here: the record is dropped and counted, and the program
-    /// goes on as it would without tracing. If a `Display` itself traces, its record is kept, too; a record made
-    /// while that one is being formatted is dropped and counted.
+    /// goes on as it would without tracing. If a `Display` itself traces, its record is kept, too; but a record that is
+    /// made while the record of a `Display` is being formatted is dropped and counted.
     ///
-    /// May be called from anywhere: destructors of thread-locals, panic hooks, allocators, signal handlers
-    /// (once the thread has traced before).
+    /// The function may be called from anywhere: from destructors of thread-locals, panic hooks and allocators, and
+    /// from signal handlers if the thread has traced before.
     #[inline(always)]
     pub fn trace(&self, message: fmt::Arguments<'_>) {
         if !process::is_off() {
@@ -61,8 +62,9 @@ impl Tracer {
     /// the stack is incomplete. On Windows it is complete either way. This works on Linux on x86-64 and aarch64, and
     /// on Windows on x86-64; elsewhere the stack is empty.
     ///
-    /// Off, this is one relaxed load. On, it costs a record, and a few nanoseconds for each frame. It takes no
-    /// lock and does not allocate, and may be called wherever [`trace`](Tracer::trace) may be.
+    /// While tracing is off, the call is one relaxed load. While it is on, the call costs a record, and a few
+    /// nanoseconds for each frame. It takes no lock and does not allocate, and may be made wherever
+    /// [`trace`](Tracer::trace) may be called.
     #[inline(always)]
     pub fn stack(&self) {
         if !process::is_off() {
@@ -89,9 +91,9 @@ impl Tracer {
     /// overflow is not recorded, only named in the last lines; `abort` and failed stack checks end the process
     /// unrecorded, and nothing is caught under a debugger.
     ///
-    /// Call it once tracing is on; if tracing is off, and on other systems, it does nothing and sets no handler.
-    /// Nothing else in the tracer sets signal handlers. Calling it again changes nothing. It costs some thirty system
-    /// calls and a [`flush`](Tracer::flush).
+    /// Call this function when tracing is on. If tracing is off, and on other systems, it does nothing and sets no
+    /// handler. No other function of the tracer sets signal handlers. A second call changes nothing. The function costs
+    /// some thirty system calls and a [`flush`](Tracer::flush).
     pub fn catch_signals() {
         signals::catch_and_flush();
     }
@@ -123,13 +125,15 @@ impl Tracer {
 
     /// Waits until everything that any thread has traced before this call is in the files.
     ///
-    /// In the files means handed to the operating system: safe if the process dies, not if the machine stops. Not
-    /// needed before an exit. The call waits for the flusher, so for as long as the disk takes.
+    /// "In the files" means handed to the operating system: the records are safe if the process dies, but not if the
+    /// machine stops. The call is not needed before an exit. It waits for the flusher, so it takes as long as the disk
+    /// does.
     ///
     /// # Errors
-    /// The first error that kept the flusher from writing a file, and that no earlier call has returned; the unwritten
-    /// records stay in the rings, and the flusher tries again. [`io::ErrorKind::WouldBlock`] if this is called inside
-    /// a record (from a `Display` or a signal handler): the call would wait for that record's end in vain.
+    /// Returns the first error that kept the flusher from writing a file and that no earlier call has returned. The
+    /// unwritten records stay in the rings, and the flusher tries again. Returns [`io::ErrorKind::WouldBlock`] if this
+    /// is called inside a record (from a `Display` or a signal handler): the call would wait for that record's end in
+    /// vain.
     pub fn flush(&self) -> io::Result<()> {
         if record::is_inside() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "flush was called inside of a record"));
@@ -145,18 +149,18 @@ impl Tracer {
     /// program goes on tracing.
     ///
     /// # Errors
-    /// The same as those of [`flush`](Tracer::flush).
+    /// Fails for the same reasons as [`flush`](Tracer::flush).
     pub fn snapshot(&self) -> io::Result<()> {
         self.flush()
     }
 
     /// Ends tracing: writes everything, ends every file and stops the flusher.
     ///
-    /// Never needed: an exit does the same. Records made by other threads while this runs may be lost.
-    /// Tracing is off afterwards until [`startup`](Tracer::startup) decides again.
+    /// A call is never needed, because an exit does the same. Records that other threads make during the call may be
+    /// lost. Afterwards tracing is off until [`startup`](Tracer::startup) decides again.
     ///
     /// # Errors
-    /// The same as those of [`flush`](Tracer::flush).
+    /// Fails for the same reasons as [`flush`](Tracer::flush).
     pub fn shutdown(&self) -> io::Result<()> {
         if record::is_inside() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "shutdown was called inside of a record"));

@@ -519,8 +519,9 @@ impl Supply {
         }
     }
 
-    /// Removes, at the process's exit, the files of rings that no thread has; if no others are left, the
-    /// directory too. A thread that comes later still finds the ready rings.
+    /// Removes, at the process's exit, the files of rings that no thread has, and what is left of rings whose files
+    /// were removed. If no thread has a ring, removes the run's directory, too. A thread that makes its first record
+    /// later still finds the ready rings in memory.
     pub(crate) fn clear(&mut self, tails: &[RingDrain]) {
         // The records of an orphan are already written as far as possible.
         for tail in tails.iter().filter(|tail| tail.is_free() || tail.is_orphan()) {

@@ -54,8 +54,8 @@ pub(crate) fn pair_of(kind: ClockKind) -> (Ticks, Wall) {
     })
 }
 
-/// Reads the process's clock. The hot path does that before anything else, so that later instructions do not wait for
-/// the counter.
+/// Reads the process's clock. The hot path calls this first, so that later instructions do not have to wait for the
+/// counter.
 #[inline(always)]
 pub(crate) fn now() -> Ticks {
     Ticks(match kind() {

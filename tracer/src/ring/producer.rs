@@ -404,8 +404,8 @@ impl Producer {
         outcome
     }
 
-    /// Writes a message of a `site` (0: no site) that needs no formatting, if there is room in the ring and nothing else to
-    /// be handled. Returns false if it did nothing: then [`record`](Producer::record) has to write the message.
+    /// Writes a message of a `site` (0: no site) that needs no formatting, if the ring has room and no special case has
+    /// to be handled. Returns false if it has done nothing: then the caller has to call [`record`](Producer::record).
     #[inline(always)]
     pub(crate) fn record_text_at_once(&self, ticks: Ticks, site: u32, text: &str) -> bool {
         let here = sys::stack_pointer();
@@ -430,9 +430,9 @@ impl Producer {
         is_ready
     }
 
-    /// Copies the arguments of a site into a record. Returns false if that is not possible: the record is inside
-    /// another record, the arguments are too large, or this producer can no longer be used. Then the message has to be
-    /// formatted.
+    /// Copies the arguments of a site into a record, or counts the record as lost if the ring has no room. Returns
+    /// false if the message has to be formatted instead, because the record is inside another record, because the
+    /// arguments are too large, or because this producer can no longer be used.
     #[inline(always)]
     pub(crate) fn capture<A: Arguments>(&self, ticks: Ticks, site: u32, arguments: &A) -> bool {
         let here = sys::stack_pointer();
@@ -470,8 +470,8 @@ impl Producer {
         self.record_words_in(&self.main, &self.frame, here, ticks, word, payload)
     }
 
-    /// Writes a record of one word if there is room in the ring and nothing else to be handled. Returns false if it
-    /// did nothing: then [`record_words`](Producer::record_words) has to write the record.
+    /// Writes a record of one word if the ring has room and no special case has to be handled. Returns false if it has
+    /// done nothing: then the caller has to call [`record_words`](Producer::record_words).
     #[inline(always)]
     pub(crate) fn record_word_at_once(&self, ticks: Ticks, word: u64) -> bool {
         let here = sys::stack_pointer();

@@ -155,8 +155,8 @@ impl fmt::Display for Message<'_> {
 
 /// The sites that were made at run time, by their keys.
 static DYNAMIC_SITES: Mutex<BTreeMap<u64, &'static Site>> = Mutex::new(BTreeMap::new());
-/// The number of sites that were made at run time, those without a key included. Relaxed: it is only a limit, and
-/// orders no other memory.
+/// The number of sites that were made at run time, including the sites without a key. Relaxed: the number only serves
+/// as a limit, and orders no other memory.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Whether the last thread that waited for the lock has not got it in time: then later threads do not wait. Relaxed:
 /// the flag only saves time.
@@ -164,11 +164,11 @@ static LOCK_TIMED_OUT: AtomicBool = AtomicBool::new(false);
 /// Whether the message about too many sites was printed.
 static HAS_WARNED: AtomicBool = AtomicBool::new(false);
 
-/// Returns the site with this key; makes it from the result of `define` if there is none. `types` are the types of
-/// its values.
+/// Returns the site with this key. If there is none, makes the site from the result of `define`. `types` are the types
+/// of the site's values.
 ///
-/// Returns `None` if there are too many sites, the texts of the definition are too long, this was called inside of the
-/// tracer's own code, or the lock cannot be had. Does not call `define` under the lock.
+/// Returns `None` if there are too many sites, if the texts of the definition are too long, if this is called inside of
+/// the tracer's own code, or if the thread cannot get the lock in time. Does not call `define` under the lock.
 #[cold]
 #[inline(never)]
 pub(crate) fn find(
@@ -196,8 +196,8 @@ pub(crate) fn find(
     Some(site)
 }
 
-/// Makes a site, but does not add it to the sites that [`find`] finds. Returns `None` if there are too many sites, the
-/// texts of the definition are too long, or the fields are not as many as the types.
+/// Makes a site, but does not add it to the sites that [`find`] finds. Returns `None` if there are too many sites, if
+/// the texts of the definition are too long, or if the number of its fields differs from the number of types.
 pub(crate) fn make(definition: Definition, types: &[ValueType], key: u64) -> Option<&'static Site> {
     if definition.fields.len() != types.len() || definition.text_bytes() > MAX_DEFINITION_TEXT {
         return None;
@@ -243,8 +243,8 @@ fn lock() -> Option<parking_lot::MutexGuard<'static, BTreeMap<u64, &'static Site
     guard
 }
 
-/// Returns the signature in the word of a site with this key. Like signatures of types, it is neither 0 nor the largest
-/// number.
+/// Returns the signature for the word of a site with this key. Like the signatures of types, the result is neither 0
+/// nor the largest number.
 #[inline(always)]
 pub(crate) fn signature(key: u64) -> u32 {
     ((key >> 32) as u32).clamp(4, u32::MAX - 4)

@@ -1,6 +1,6 @@
 //! Numbers of spans and of locks, unique in the process.
 //!
-//! Runs on any thread. If another copy of the library owns the process, that copy gives the numbers.
+//! Any thread may take numbers. If another copy of the library owns the process, that copy gives the numbers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

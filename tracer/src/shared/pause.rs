@@ -1,7 +1,7 @@
 //! Pauses and resumes tracing, as another process requests through the run's life file.
 //!
-//! Runs on the flusher. While tracing is paused, the word of [`process`] and the words of sites make traced threads act
-//! as if tracing were off.
+//! The code runs on the flusher thread. While tracing is paused, the word of [`process`] and the words of sites make
+//! traced threads act as if tracing were off.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

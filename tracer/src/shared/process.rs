@@ -1,6 +1,6 @@
 //! This process: whether it traces, and its run if it does.
 //!
-//! Runs on any thread. The hot path only loads [`STATE`].
+//! The functions run on any thread. The hot path only loads [`STATE`].
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 

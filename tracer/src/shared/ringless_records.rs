@@ -19,7 +19,7 @@ pub(crate) fn unreported_count() -> u64 {
     WITHOUT_RING.load(Ordering::Acquire).saturating_sub(REPORTED_RECORDS.load(Ordering::Relaxed))
 }
 
-/// Adds `records`, which found no ring, to the number of those that a file of the run reports.
+/// Adds `records`, which found no ring, to the number of records without a ring that a file reports.
 pub(crate) fn count_reported(records: u64) {
     REPORTED_RECORDS.fetch_add(records, Ordering::Relaxed);
 }

@@ -319,8 +319,8 @@ impl Site {
         }
     }
 
-    /// Acts as [`request_entry`](Site::request_entry), through the copy of the library that owns the process. The owner
-    /// makes a site of its own, and this site takes the number of that site.
+    /// Does what [`request_entry`](Site::request_entry) does, through the copy of the library that owns the process.
+    /// The owner makes a site of its own, and this site takes the number of the owner's site.
     #[cold]
     #[inline(never)]
     fn request_entry_from_owner(&'static self, owner: Owner, captured: Option<Captured>) {
@@ -445,7 +445,7 @@ const CACHE_ENTRIES: usize = 512;
 static SITE_CACHE: [AtomicPtr<Site>; CACHE_ENTRIES] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE_ENTRIES];
 
-/// Returns the site that was made at run time with this key, if it is among those that were met last.
+/// Returns the site that was made at run time with this key, if it is in the cache of the sites that were met last.
 #[inline(always)]
 pub(crate) fn met(key: u64) -> Option<&'static Site> {
     let met = SITE_CACHE[key as usize % CACHE_ENTRIES].load(Ordering::Acquire);

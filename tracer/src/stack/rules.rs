@@ -113,7 +113,8 @@ impl Rule {
         Rule::decode(code_at(pc))
     }
 
-    /// Acts as [`Rule::at`], on behalf of a hook: also returns `None` if a lookup on this thread has called the hook.
+    /// Does what [`Rule::at`] does, on behalf of a hook. Also returns `None` if the hook was called by a lookup of a
+    /// rule on this thread.
     #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
     #[inline(always)]
     pub(super) fn at_for_hook(pc: usize) -> Option<Rule> {

@@ -1,7 +1,7 @@
 //! The data about a lock that records contain: its number, the position in the source where it was made, its holder,
 //! and the call by which the holder has got it.
 //!
-//! Runs on traced threads; [`LockFacts::hold`] and [`LockFacts::release`] are hot: a store each.
+//! The functions run on traced threads. [`LockFacts::hold`] and [`LockFacts::release`] are hot: each is one store.
 #![allow(unsafe_code, reason = "the place of a call, from the number that it is kept as; argued")]
 
 use std::cell::Cell;

@@ -251,7 +251,8 @@ impl Calls {
         }
     }
 
-    /// Has the thread's producer hold a call back until it has lasted `shortest` ticks; returns the call's state.
+    /// Makes the thread's producer hold a call back until the call has lasted `shortest` ticks; returns the call's
+    /// state.
     fn hold(&self, ticks: Ticks, address: u64, call_site: u64, shortest: u64) -> u64 {
         let Some((producer, ticks)) = record::producer(ticks) else { return RECORDED };
         if !ptr::eq(producer, self.producer.get()) {
@@ -262,8 +263,8 @@ impl Calls {
         producer.hold(call, before).unwrap_or(RECORDED)
     }
 
-    /// Continues with another ring: in a forked child, or after another run has begun. Calls that the former ring has
-    /// held back are recorded in neither ring.
+    /// Makes the list continue with another ring, in a forked child or after another run has begun. Calls that the
+    /// former ring has held back are recorded in neither ring.
     #[cold]
     fn continue_with_ring(&self, producer: &Producer) {
         self.producer.set(producer);
@@ -277,7 +278,7 @@ impl Calls {
         }
     }
 
-    /// Takes the innermost call off the list: it was left without a call of the hook.
+    /// Takes the innermost call off the list, because the call was left without a report by a hook.
     #[cold]
     fn drop_innermost(&self) {
         self.beyond.set(0);

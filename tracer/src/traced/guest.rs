@@ -1,7 +1,8 @@
 //! This copy of the library as a guest, in a process that another copy owns: it joins that copy's run, and is switched
 //! together with that copy.
 //!
-//! Runs on the thread that decides, and on the owner's thread that switches tracing.
+//! The code runs on the thread that decides whether the process traces, and on the owner's thread that switches
+//! tracing.
 #![allow(unsafe_code, reason = "functions that the owner calls; each argued")]
 
 use std::ffi::c_void;

@@ -57,8 +57,8 @@ const OTHER_CLOCK: u32 = 64;
 
 /// Reads the clock. Returns `None` if the reading has called the hook again: the system's clock is read by a function
 /// of the C library, which the program may have replaced. That call is the tracer's and not the program's, so it is not
-/// counted as lost. (A signal handler that
-/// interrupts the reading cannot be distinguished from it.)
+/// counted as lost. (A hook in a signal handler that interrupts the
+/// reading cannot be distinguished from that call.)
 #[inline(always)]
 fn now() -> Option<Ticks> {
     if clock::kind() == clock::SYSTEM { read_system() } else { Some(clock::now()) }
@@ -120,15 +120,15 @@ extern "C" fn enter_by_clock(way: u32, address: u64, call_site: u64, names_of: N
     }
 }
 
-/// Acts as [`enter`], for a hook that was called at `ticks`, if tracing is not off.
+/// Does what [`enter`] does, for a hook that was called at `ticks` in another copy of the library. Must only be called
+/// if tracing is not off.
 #[inline(always)]
 pub(super) fn enter_at(ticks: Ticks, address: u64, call_site: u64, names_of: NamesOf) {
     enter_with_mode(ticks, HOOK_MODE.load(Ordering::Relaxed), address, call_site, names_of);
 }
 
 /// Records that a function is left: the one that was entered with `address` or, if `address` is 0, the one that was
-/// entered last.
-/// `inside` is an address in the function.
+/// entered last. `inside` is an address in the function.
 #[inline(always)]
 pub fn leave(address: u64, inside: u64, names_of: NamesOf) {
     if process::is_off() {
@@ -150,14 +150,16 @@ extern "C" fn leave_by_clock(way: u32, address: u64, inside: u64, names_of: Name
     }
 }
 
-/// Acts as [`leave`], for a hook that was called at `ticks`, if tracing is not off.
+/// Does what [`leave`] does, for a hook that was called at `ticks` in another copy of the library. Must only be called
+/// if tracing is not off.
 #[inline(always)]
 pub(super) fn leave_at(ticks: Ticks, address: u64, inside: u64, names_of: NamesOf) {
     leave_with_mode(ticks, HOOK_MODE.load(Ordering::Relaxed), address, inside, names_of);
 }
 
-/// Records that the function of `from` is entered, and awaits its return to record that it is left: for compilers
-/// that have hooks only at the beginning of functions. `left` must call [`leave`] with the address that it gets.
+/// Records that the function that `from` belongs to is entered, and awaits the function's return to record that it is
+/// left. This is for compilers that have hooks only at the beginning of functions. `left` must call [`leave`] with the
+/// address that it gets.
 ///
 /// A function whose return is unknown, or on a stack that is not the thread's own, is recorded as left at once.
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]

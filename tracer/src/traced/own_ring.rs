@@ -1,6 +1,5 @@
-//! The calling thread's ring: the variables in which it is kept, and how the thread gives it up.
-//!
-//! Runs on traced threads.
+//! The calling thread's ring: the variables that hold it, and the code by which the thread gives it up. The code runs
+//! on traced threads.
 #![allow(unsafe_code, reason = "the thread's pointer to its ring; each use argued")]
 
 use std::ptr;

@@ -1,7 +1,7 @@
 //! Handles a panic of the program: records the panic's message and call stack, notes whether the panic ends the
 //! process, and lets the flusher write the flight recorders.
 //!
-//! Runs on the panicking thread, before and after the program's own panic hook.
+//! The code runs on the panicking thread, before and after the program's own panic hook.
 
 use std::fmt::{self, Write};
 use std::panic::PanicHookInfo;

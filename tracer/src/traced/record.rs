@@ -1,6 +1,6 @@
-//! A record on its way to its thread's ring, and how a thread gets a ring.
+//! A record on its way to its thread's ring, and the way in which a thread gets a ring.
 //!
-//! Runs on traced threads. Only [`trace`] is hot.
+//! The functions run on traced threads. Only [`trace`] is hot.
 #![allow(unsafe_code, reason = "the thread's pointer to its ring; each use argued")]
 
 use std::cell::Cell;
@@ -162,8 +162,8 @@ pub(super) fn current() -> *const Producer {
     CURRENT.get()
 }
 
-/// Returns the thread's producer, which is made now if the thread has none, and the ticks of the record to be made
-/// with it, for a call at `ticks`; `None` if there is no producer. Only called if tracing is not off.
+/// Returns the calling thread's producer, and the ticks for a record whose call was at `ticks`. If the thread has no
+/// ring, takes one now; returns `None` if that is impossible. Only called if tracing is not off.
 #[inline(always)]
 pub(super) fn producer(ticks: Ticks) -> Option<(&'static Producer, Ticks)> {
     let producer = CURRENT.get();
@@ -180,8 +180,8 @@ fn first_producer(ticks: Ticks, found: *const Producer) -> Option<(&'static Prod
     attach(ticks, found)
 }
 
-/// Returns the ticks of the thread's last record, if the thread has a ring. Inside of a record, only records that were
-/// made inside of it count.
+/// Returns the ticks of the calling thread's last record; `None` if the thread has no ring. If the thread is inside a
+/// record, only nested records count, which were made inside a record.
 pub(crate) fn last_ticks() -> Option<Ticks> {
     let producer = CURRENT.get();
     if producer.is_null() {
@@ -202,7 +202,8 @@ pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> b
     unsafe { &*producer }.capture(ticks, site, arguments)
 }
 
-/// Acts as [`capture`] for a thread without a ring: the ring is another copy's, or there is none yet.
+/// Does what [`capture`] does, for a thread that has no ring in this copy of the library: the thread has a ring in the
+/// copy that owns the process, or none yet.
 #[cold]
 #[inline(never)]
 fn capture_for_owner<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {

@@ -1,6 +1,6 @@
 //! A call of [`trace!`](crate::trace): whether it is on, and how its arguments get into a record.
 //!
-//! Runs on traced threads; [`Site::word`] and [`Site::record`] are hot.
+//! The functions run on traced threads; [`Site::word`] and [`Site::record`] are hot.
 
 use std::fmt;
 use std::sync::atomic::{Ordering, fence};

@@ -166,15 +166,15 @@ impl Config {
         Config { ring_size: 4 << 20, format: Format::Raw, clock: ClockKind::Fast, ..config }
     }
 
-    /// Returns whether a run with the settings `self` is as `wanted` requests, on a machine that may have replaced the
-    /// wanted clock by another one.
+    /// Returns whether `self`, the settings of a run, are the settings that `wanted` requests. The clock of the run
+    /// counts as equal if it is the clock by which this machine replaces the wanted one.
     pub(crate) fn same_settings(&self, wanted: &Config) -> bool {
         let wanted_clock = trace_store::counter::available(wanted.clock);
         *self == Config { clock: wanted_clock, ..wanted.clone() }
     }
 
-    /// Returns these settings overridden by the environment. Reports a value that cannot be read on stderr, and keeps
-    /// the former setting.
+    /// Returns these settings, overridden by the environment variables that are set. Reports a variable whose value
+    /// cannot be read on stderr, and keeps the former setting.
     pub(crate) fn with_environment(mut self) -> Config {
         if let Some(directory) = variables::value(variables::DIR) {
             self.directory = Some(directory.into());

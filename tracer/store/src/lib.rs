@@ -2,8 +2,8 @@
 //!
 //! A ring is memory that outlives its process. It is drained by the flusher of the traced process (crate `tracer`),
 //! or, after a kill, by a recoverer (`tracemerge`, or the executable's next run). Both do the same, so their common
-//! code is here. It does not know traced threads, a flusher thread, or whether this process traces: the callers pass
-//! in the differences. Programs use `tracer` instead of this crate.
+//! code is here. This crate does not know traced threads, a flusher thread, or whether this process traces: the callers
+//! pass in what differs between a flusher and a recoverer. Programs use `tracer` instead of this crate.
 //!
 //! | module | content |
 //! |---|---|

@@ -313,7 +313,8 @@ impl DeadRun {
         Recovered { run: self.manifest.run, directories, threads, ringless_records, missing_rings, errors }
     }
 
-    /// Checks everything before anything is changed: if a layout is unknown, the run is left unchanged.
+    /// Reads the tables and checks all layouts, before the recovery changes the run: if a layout is unknown, the run is
+    /// left unchanged. Returns the place of the trace files, the tables, and the paths of the rings.
     fn prepare(
         &self,
         going_on: &mut impl FnMut() -> bool,

@@ -58,7 +58,7 @@ pub struct End {
     pub lost: u64,
     /// The reason why the file ends.
     pub reason: EndReason,
-    /// The number of files that the run had made when this one ended; if the run has ended, the number of all its
+    /// The number of files that the run had made when this file ended; if the run has ended, the number of all its
     /// files. `None` if the files were not counted.
     pub files: Option<u64>,
     /// The cause of the process's end, if the file ends with the process and the cause is known.

@@ -40,7 +40,7 @@ impl Writer {
     }
 
     /// Copies a record of another file, whose sites are in `plans`. Does not copy definitions of sites, but
-    /// writes those that are needed. Returns false if captured arguments have a site that is not in `plans`.
+    /// writes the definitions that are needed. Returns false if captured arguments have a site that is not in `plans`.
     pub fn copy(&mut self, record: &Record<'_>, plans: &Plans, out: &mut Vec<u8>) -> bool {
         match record.kind {
             RecordKind::Captured => {

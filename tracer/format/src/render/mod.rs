@@ -462,7 +462,8 @@ impl Renderer {
         }
     }
 
-    /// Appends lines for those of the losses in `now` that were not reported yet. Does nothing inside a message.
+    /// Appends lines for the losses in `now` that were not reported yet. Does nothing if the text ends inside a
+    /// message.
     pub fn losses(&mut self, now: &Losses, out: &mut Vec<u8>) {
         if self.state.in_message {
             return;
@@ -503,8 +504,8 @@ impl Renderer {
         }
     }
 
-    /// Appends again the losses and the waiting times in `gone`: those that a part of the file, or an earlier file, has
-    /// reported that no longer exists.
+    /// Appends again the losses and the waiting times in `gone`. They were reported in a part of the file, or in an
+    /// earlier file, that no longer exists.
     pub fn write_earlier_losses(&mut self, gone: &FileTotals, out: &mut Vec<u8>) {
         for (records, reason) in gone.lost.iter().zip(LossReason::ALL) {
             if *records > 0 {
@@ -541,9 +542,9 @@ impl Renderer {
         (state.in_message, state.ended) = (false, false);
     }
 
-    /// Reports the content of earlier files that no longer exist; `remaining` is the content of those that still do.
-    /// Reports again the losses that are in no file any more, and reports the messages of the missing files as lost.
-    /// It may be called only between messages.
+    /// Reports the content of earlier files that no longer exist; `remaining` is the content of the files that still
+    /// exist. Reports again the losses that are in no file any more, and reports the messages of the missing files as
+    /// lost. It may be called only between messages.
     pub fn report_missing_files(&mut self, remaining: &FileTotals, out: &mut Vec<u8>) {
         let before = self.state.in_earlier_files;
         let now = remaining.at_most(&before);

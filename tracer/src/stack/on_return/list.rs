@@ -126,14 +126,14 @@ impl Slots {
         }
     }
 
-    /// Puts a function's slot in front of those of its callers.
+    /// Puts a function's slot at the front of the list, before the slots of its callers.
     pub(super) fn push(&self, number: u32) {
         push(&self.innermost, number);
     }
 
-    /// Takes the innermost slot off the list if its function was left without a return: its return address was below
-    /// `place`, where no frame of a running function is, or is overwritten. Returns the action that is due when the
-    /// function is left.
+    /// Takes the innermost slot off the list if its function was left without a return: the function's return address
+    /// was stored below `place`, where no running function has a frame, or it is overwritten. Returns the action that
+    /// is due because the function was left; `None` if the slot stays on the list.
     pub(super) fn pop_left(&self, place: usize) -> Option<Awaited> {
         let number = self.innermost.get();
         if number == 0 {

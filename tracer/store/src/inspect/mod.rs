@@ -228,8 +228,8 @@ impl RunInMemory {
         directories.map(|directory| visible(directory, pid).unwrap_or_else(|| path(directory))).collect()
     }
 
-    /// Returns the number of trace files that the run has made so far, and the number of those that it has dropped;
-    /// `None` if its life file does not contain them.
+    /// Returns the number of trace files that the run has made so far, and the number of files that it has dropped;
+    /// `None` if the run's life file does not contain these numbers.
     #[must_use]
     pub fn files(&self) -> Option<(u64, u64)> {
         let lock = self.life()?;

@@ -93,7 +93,8 @@ pub fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     file.write_all_at(bytes, offset)
 }
 
-/// Returns whether `path` is a directory, not a link to one, that only its owner, this user, can enter.
+/// Returns whether `path` is a directory (and not a link to one) that belongs to this user, and that only this user can
+/// enter.
 pub fn is_private_directory(path: &Path) -> bool {
     let user = effective_user();
     std::fs::symlink_metadata(path).is_ok_and(|f| f.is_dir() && f.uid() == user && f.mode() & 0o077 == 0)

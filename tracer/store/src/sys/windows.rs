@@ -1,4 +1,4 @@
-//! Functions for Windows. docs/systems.md describes the guarantees, and those that are weaker than on Linux.
+//! Functions for Windows. docs/systems.md describes the guarantees on Windows, and says which are weaker than on Linux.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
 use std::ffi::OsStr;
@@ -176,7 +176,8 @@ pub fn populate(start: *mut u8, bytes: usize) {
     let _ = (start, bytes, PAGE);
 }
 
-/// Returns whether `path` is a directory, not a link to one, that only its owner, this user, can enter.
+/// Returns whether `path` is a directory (and not a link to one) that belongs to this user, and that only this user can
+/// enter.
 pub fn is_private_directory(path: &Path) -> bool {
     rights::is_private_directory(path)
 }

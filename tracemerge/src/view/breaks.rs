@@ -20,7 +20,7 @@ use crate::view::byte_range::narrowed;
 
 /// The number of bytes beside a wanted range in which every line is examined.
 const NEAR_BYTES: usize = 4096;
-/// The minimum number of lines that are examined in a region, however large the region is.
+/// The least number of lines that [`ascends`] examines in a region of a file. In a larger region, they are further apart.
 const MIN_EXAMINED_LINES: usize = 16;
 
 /// The breaks of each file that was read completely, by the index of the file among all files. A file is read

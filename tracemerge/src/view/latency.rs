@@ -83,8 +83,8 @@ impl Latencies {
         (self.count > 0).then_some(self.most)
     }
 
-    /// Returns the least distance that `percent` percent of all distances do not exceed, rounded down to the
-    /// least number of its class or, if that is greater, to the least distance; `None` if there are no distances.
+    /// Returns the percentile `percent` of the distances, less than 1 % too small: the start of the histogram's class in
+    /// which it is, but not less than the least distance. Returns `None` if there are no distances.
     pub(crate) fn percentile(&self, percent: u64) -> Option<u64> {
         let rank = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
         self.of_rank(rank).map(|class| self.least.max(*class.start()))

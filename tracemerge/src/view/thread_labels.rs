@@ -42,7 +42,7 @@ impl Label {
         Label { process: process.len(), text: process + own }
     }
 
-    /// Returns the label of a thread of the same process that has the label `own` in this process.
+    /// Returns the label of another thread of the process that this label names: the same prefix, then `own`.
     #[must_use]
     pub(crate) fn with_own(&self, own: &str) -> Label {
         Label { text: format!("{}{own}", self.process_prefix()), process: self.process }

@@ -15,8 +15,8 @@ use crate::words::exclusion;
 /// The kind of the process's clock: [`ORDERED`] until [`set`] changes it. Relaxed: a thread that sees a new kind too
 /// late makes records for a run that is being ended.
 static KIND: AtomicU32 = AtomicU32::new(ORDERED);
-/// The kind that reads the counter in program order. Kinds take two bits in the word of a site, in which 0 means no
-/// kind: so a site without a number has no kind.
+/// The kind of clock that reads the processor's counter in program order. A site stores the kind in two bits of its
+/// word. In these bits, 0 means that the site has no kind yet, so no kind has the number 0.
 pub(crate) const ORDERED: u32 = 1;
 pub(crate) const FAST: u32 = 2;
 pub(crate) const SYSTEM: u32 = 3;

@@ -139,7 +139,7 @@ pub(crate) struct Exit {
 /// its work.
 #[derive(Debug, Default)]
 pub(crate) struct CountedRequest {
-    /// A count that grows with each request.
+    /// The number of requests that threads have made of the flusher.
     wanted: AtomicU32,
     /// The number of the last request that was carried out.
     done: AtomicU32,

@@ -25,8 +25,9 @@ impl Excluded {
     /// Marks the calling thread as inside the tracer's own code. Returns `None` if the thread is marked already: a
     /// second guard, when it is dropped, would unmark the thread too early.
     ///
-    /// This function is inlined: so the mark is the end of the caller's frame, and the frames of all functions that the
-    /// caller calls are deeper.
+    /// The mark is an address, the stack pointer, and counts in deeper frames only. This function is inlined, so the
+    /// address is that of the end of the caller's frame, and the frames of all functions that the caller calls are
+    /// deeper.
     #[inline(always)]
     pub(crate) fn enter() -> Option<Excluded> {
         let here = sys::stack_pointer();

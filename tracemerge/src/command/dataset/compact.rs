@@ -113,7 +113,7 @@ impl Compaction<'_> {
         Ok(runs as u64)
     }
 
-    /// Returns all files of the set with the keys of their metadata. Files that cannot be read are left as they are.
+    /// Returns all files of the set that can be read, each with the entries of its metadata. Reports the other files.
     fn files_with_keys(
         &mut self,
         locked: &Locked<'_>,

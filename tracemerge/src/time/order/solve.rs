@@ -13,8 +13,8 @@ use super::steps::{Jump, divide};
 use super::times::Times;
 use super::{Assumptions, Message, WallReading};
 
-/// The distance of grid times, in seconds: the least distance, and the largest unless there would be too many grid
-/// times.
+/// The least and the greatest distance, in seconds, between two of the times at which the offsets of all clocks are
+/// computed. If a long trace would have too many of these times, the distance is greater than the second number.
 const GRID_SECONDS: (f64, f64) = (1.0, 10.0);
 /// The number of grid times from which on their distance grows.
 const GRID_TIMES: f64 = 600.0;

@@ -44,8 +44,8 @@ impl Profile {
         self.put(at, function, false);
     }
 
-    /// Ends calls, the innermost first. The function at the end of a call is the best known one, and replaces the
-    /// function at its beginning.
+    /// Ends calls, the innermost first. The function of a call may be found only when the call ends, so the step in
+    /// which the call began gets the function of the end, too.
     fn end(&mut self, at: u64, ended: &[EndedCall]) {
         for call in ended {
             let Some(entered) = self.open.pop() else { return };

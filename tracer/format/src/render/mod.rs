@@ -51,7 +51,7 @@ pub struct RenderState {
 /// The totals of some files of a thread, such as those that are no longer written and still exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTotals {
-    /// The number of messages in the counted files.
+    /// The number of messages in the files that these totals are of.
     pub records: u64,
     /// The numbers of messages reported lost in the counted files, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],

@@ -30,8 +30,8 @@ pub(super) struct Chunk {
     pub close: ColumnCloseResult,
 }
 
-/// The keys of rows, such as the indices of their threads or of their subjects. The key of a row determines the row's
-/// values in several columns.
+/// A key for each row of a chunk: for example, the index of the row's thread. Rows with the same key have the same values
+/// in several columns, such as the name and the id of the thread.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     keys: Vec<u32>,

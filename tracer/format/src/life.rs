@@ -248,7 +248,7 @@ impl RingFiles {
 ///
 /// ```text
 /// tracemerge                                  flusher
-///   wanted = ON or OFF, Release ──────────►     swaps it for 0, Acquire; does so
+///   wanted = ON or OFF, Release ──────────►     swaps `wanted` for 0, Acquire; switches
 ///   looks at paused, Acquire    ◄──────────     paused = 0 or 1, Release
 /// ```
 ///

@@ -14,8 +14,8 @@ const MAX_SITE_NUMBER: usize = 1 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct Plans {
     sites: Vec<Option<Box<PlannedSite>>>,
-    /// For each element of `sites`, the source line of the site if it is a site of a function, otherwise 0: so a run
-    /// with thousands of sites compares only the places that have the same line.
+    /// For each element of `sites`, the source line if the site is that of a function, otherwise 0. A new site is
+    /// compared only with the sites that have the same line, so that a run may have thousands of sites.
     function_lines: Vec<u32>,
 }
 

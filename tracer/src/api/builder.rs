@@ -100,8 +100,8 @@ impl Builder {
         self
     }
 
-    /// Sets which calls of [`trace!`](crate::trace) are on, by module: `my::module=off,other`.
-    /// `TRACER_FILTER` overrides it. The documentation of that variable has the grammar.
+    /// Sets which calls of [`trace!`](crate::trace) are on, by module: `my::module=off,other`. `TRACER_FILTER`, which
+    /// has the same grammar (that of `RUST_LOG`), overrides it.
     pub fn filter(mut self, directives: &str) -> Builder {
         self.config.filter = Some(Filter::parse(directives));
         self
@@ -109,8 +109,9 @@ impl Builder {
 
     /// Sets whether each function entry also records its call site; off by default. `TRACER_CALL_SITES` overrides it.
     ///
-    /// The callers are found as in [`Tracer::stack`](crate::Tracer::stack): exactly with the feature `unwind`,
-    /// without it by frame pointers, with which the whole program must then be compiled.
+    /// The call sites are found in the same way as by [`Tracer::stack`](crate::Tracer::stack): exactly with the feature
+    /// `unwind`. Without the feature, they are found by frame pointers, with which the whole program must then be
+    /// compiled.
     pub fn call_sites(mut self, wanted: bool) -> Builder {
         self.config.call_sites = wanted;
         self

@@ -50,23 +50,23 @@ pub enum CalledFrom {
 /// # Limits
 /// A function that the compiler has inlined has no frame: its caller is found in its place, and the answer may be
 /// [`No`](CalledFrom::No) although the source says otherwise. Mark the function in question as `#[inline(never)]`.
-/// "The current function", too, is the one into which the code that asks was inlined. If a function ends with a call
-/// of another one, the compiler may have reused its frame. Functions with equal code may have been merged; these then
-/// count as one.
+/// "The current function", too, is the function into which the code that asks was inlined. If a function ends with a
+/// call of another one, the compiler may have reused its frame. Functions with equal code may have been merged, and
+/// then count as one function.
 ///
 /// # Costs
 /// The first question about a name reads the symbol tables of the executable and of all loaded libraries: a
-/// millisecond or more. It allocates and opens files. A further question checks whether libraries were loaded
+/// millisecond or more. This allocates and opens files. A further question checks whether libraries were loaded
 /// meanwhile (if so, the tables are read again) and takes one to a few nanoseconds for each frame; see
 /// `docs/performance.md`. The functions found are kept for the life of the process, once for each name.
 ///
 /// # Safety of the process
-/// Nothing on the stack can make it fault, and it does not panic. Do not call it in signal handlers: the first question
-/// allocates and locks. The answer is [`Unknown`](CalledFrom::Unknown) on stacks that are not the thread's own
-/// (coroutines), if the executable has no unwind tables, on systems other than Linux on x86-64 and aarch64 and Windows
-/// on x86-64, before glibc 2.35, and for a name that is in no symbol table (the program is stripped or made with the
-/// linker of MSVC, or the name is misspelt). If the name is in no symbol table, a warning goes to stderr, once for each
-/// name. On Windows the answer is also `Unknown` for functions that call no other function.
+/// Nothing on the stack can make this function fault, and it does not panic. Do not call it in signal handlers: the
+/// first question allocates and locks. The answer is [`Unknown`](CalledFrom::Unknown) on stacks that are not the
+/// thread's own (coroutines), if the executable has no unwind tables, on systems other than Linux on x86-64 and aarch64
+/// and Windows on x86-64, before glibc 2.35, and for a name that is in no symbol table (the program is stripped or made
+/// with the linker of MSVC, or the name is misspelt). If the name is in no symbol table, a warning goes to stderr, once
+/// for each name. On Windows the answer is also `Unknown` for functions that call no other function.
 #[inline(always)]
 #[must_use]
 pub fn is_called_from(name: &str) -> CalledFrom {

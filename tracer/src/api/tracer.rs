@@ -112,8 +112,8 @@ impl Tracer {
     /// `on`, `yes` is on; `0`, `false`, `off`, `no`, empty or unset is off; anything else is off, with a warning on
     /// stderr.
     ///
-    /// Returns whether the process traces now. If it traced before and is off now, the trace so far is ended as by
-    /// [`shutdown`](Tracer::shutdown). Not needed if `TRACER_ENABLE` will do.
+    /// Returns whether the process traces now. If it traced before and does not trace now, its trace is ended as by
+    /// [`shutdown`](Tracer::shutdown). A program for which `TRACER_ENABLE` is enough does not need this call.
     pub fn startup(&self, variable: &str) -> bool {
         decision::decide_again(Some(variable), Config::of_process())
     }

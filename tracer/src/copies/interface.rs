@@ -118,8 +118,8 @@ pub(crate) struct Interface {
     pub is_inside: extern "C" fn() -> bool,
     /// Returns the ticks of the last record of the calling thread; 0 if the thread has made none.
     pub last_ticks: extern "C" fn() -> u64,
-    /// Adds a site, given the bytes of its entry in the table of sites; `is_captured`: the entry has the types of the
-    /// arguments. Stores the site's number, and returns a handle for [`Interface::site_state`], or null.
+    /// Adds a site, given the bytes of its entry in the table of sites. `is_captured` says whether the entry has the
+    /// types of the arguments. Stores the site's number, and returns a handle for [`Interface::site_state`], or null.
     pub new_site: unsafe extern "C" fn(
         entry: *const u8,
         size: usize,

@@ -308,7 +308,7 @@ impl RingDrain {
     }
 
     /// Adds 1 to `count`, the number of threads that were seen to end, and stores the result as the position of the
-    /// ring's thread among them. Further calls do nothing.
+    /// ring's thread among them. Further calls for the same thread do nothing.
     pub(crate) fn note_end(&mut self, count: &mut u64) {
         if self.ended.is_none() {
             *count += 1;

@@ -196,9 +196,9 @@ impl Supply {
         self.directory.iter_mut().chain(&mut self.former)
     }
 
-    /// Returns the new user if the process has changed its user since the last call. From then on rings are made in a
-    /// directory of that user: the process may have no access to the former one, and a recoverer may not be able to
-    /// read it.
+    /// Returns the new user if the process has changed its user since the last call. In that case makes a directory of
+    /// the new user, in which later rings are made: the process may have no access to the former directory, and a
+    /// recoverer may not be able to read it.
     pub(crate) fn follow_user(
         &mut self,
         run: &'static Run,

@@ -5,8 +5,8 @@ use trace_format::capture::Cursor;
 
 /// The arguments of a call, ready to be copied into a record.
 ///
-/// Implemented for tuples of the values that [`Arg`](crate::__macro_support::Arg) makes; not to be implemented
-/// elsewhere.
+/// The trait is implemented for tuples of the values that [`Arg`](crate::__macro_support::Arg) makes. It must not be
+/// implemented elsewhere.
 pub trait Arguments {
     /// True if all arguments can be captured. If not, nothing else of this trait is used.
     const CAPTURED: bool;

@@ -236,8 +236,8 @@ impl<'a> MessageWriter<'a> {
         Outcome::Committed
     }
 
-    /// Leaves the ring as it was before the message. If a part of the message is published, the renderer finds the end
-    /// of the message missing and reports that.
+    /// Gives up the message. If no part of it is published, counts it by `counter`, and the ring stays as it was before
+    /// the message. If a part is published, the renderer finds that the message's end is missing, and reports that.
     #[cold]
     #[inline(never)]
     fn abandon(&mut self, counter: fn(&Written) -> &AtomicU64) -> Outcome {

@@ -131,9 +131,9 @@ struct PendingWait {
 }
 
 impl PendingWait {
-    /// Notes a wait that has just ended; it began at `start`, in nanoseconds of the monotonic clock, and at the ticks
-    /// `begin`. Returns its duration in nanoseconds. Several waits without room for a record between them are recorded
-    /// as one, from the beginning of the first.
+    /// Notes a wait that has just ended. The wait began at `start`, in nanoseconds of the monotonic clock, and at the
+    /// ticks `begin`. Returns the wait's duration in nanoseconds. Several waits without room for a record between them
+    /// are recorded as one, from the beginning of the first.
     ///
     /// Callers read `start` before `begin`, and the end is read after the ticks: if the thread is preempted between
     /// two readings, the nanoseconds are too many rather than too few for the ticks, and a reader can still tell one
@@ -200,7 +200,8 @@ impl Producer {
         }
     }
 
-    /// Clears the state that the ring's former thread may have left: it may have ended in the middle of a record.
+    /// Clears the state that the ring's former thread may have left, because it may have ended in the middle of a
+    /// record.
     ///
     /// # Safety
     /// No thread uses the producer.
@@ -641,9 +642,9 @@ impl Producer {
         if self.write_pending_wait(lane, ticks, need) { Outcome::Committed } else { Outcome::Gone }
     }
 
-    /// Writes the record of the noted wait, if there is one and there is room for it and for `need` bytes more, which
-    /// stay free after it. The lane is between two records; `ticks` are the ticks of the next record, or of the last
-    /// one. Returns false if the ring was closed meanwhile.
+    /// Writes the record of the noted wait, if there is a noted wait, and room for its record and for `need` bytes
+    /// more, which stay free after the record. The lane is between two records; `ticks` are the ticks of the next
+    /// record, or of the last one. Returns false if the ring was closed meanwhile.
     #[inline(always)]
     pub(super) fn write_pending_wait(&self, lane: &Lane, ticks: u64, need: u64) -> bool {
         let is_noted = self.waited.ns.load(Ordering::Relaxed) > 0 && std::ptr::eq(lane, &self.main);

@@ -6,8 +6,9 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// The number of records of all threads that found no ring, because they were made inside the tracer itself or
-/// because no ring could be had, and that are in no ring's count: a thread that gets a ring moves its share there.
+/// The number of records of all threads that found no ring, because they were made inside the tracer itself or because
+/// no ring could be had. A thread that gets a ring later moves the number of its own records from here to the ring's
+/// count.
 static WITHOUT_RING: AtomicU64 = AtomicU64::new(0);
 
 /// The number of records without a ring that files of ended runs report.
@@ -45,11 +46,11 @@ pub(crate) fn move_to_ring(records: u64) {
 /// A run's count of records that found no ring. It begins in this process's memory, `here`, and moves to a page that
 /// outlives the process, `there`.
 ///
-/// Any thread adds to the page or, if it sees none, to `here`; the flusher sets the page, with Release, and moves the
-/// former count there. A thread that has seen no page may add to `here` after the move; so the count is the sum of
-/// both. If the page's file is removed, the count moves to another page in the same way, and the sum includes the
-/// former page, too. All other accesses are relaxed: the numbers are read when the threads have ended, or are a moment
-/// old.
+/// Any thread adds to the page or, if it sees no page, to `here`. The flusher sets the page, with Release, and moves
+/// the count from `here` to the page. A thread that has seen no page may add to `here` after the move; so the count is
+/// the sum of both. If the page's file is removed, the count moves to another page in the same way, and the sum
+/// includes the former page, too. All other accesses are relaxed: the numbers are read when the threads have ended, or
+/// are a moment old.
 #[derive(Debug, Default)]
 pub(crate) struct RinglessCounter {
     here: AtomicU64,

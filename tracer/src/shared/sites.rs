@@ -84,8 +84,8 @@ pub struct Site {
     dynamic: Option<&'static Dynamic>,
     /// The site's entry for the table, if another copy of the library has announced the site; `None` for own sites.
     of_guest: Option<&'static sites::Site>,
-    /// The handle of this site in the copy of the library that owns the process; null if that is this copy, or if
-    /// this site has not been announced to it.
+    /// The handle of this site in the copy of the library that owns the process; null if this copy owns the process, or
+    /// if this site has not been announced to the owner.
     in_owner: AtomicPtr<c_void>,
 }
 
@@ -193,8 +193,9 @@ impl Site {
         }
     }
 
-    /// Makes a site from an entry that another copy of the library has announced, and has it put into the table;
-    /// `is_captured`: the entry has the types of the arguments. The site stays for ever.
+    /// Makes a site from an entry that another copy of the library has announced, and requests that the flusher puts
+    /// the entry into the table. `is_captured` says whether the entry has the types of the arguments. The site stays
+    /// for ever.
     pub(crate) fn of_guest(entry: sites::Site, is_captured: bool) -> &'static Site {
         let entry: &'static sites::Site = Box::leak(Box::new(entry));
         // The remaining texts are in the entry.

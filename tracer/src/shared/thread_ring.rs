@@ -217,10 +217,10 @@ impl ThreadRing {
         unsafe { &*self.producer }.revoke();
     }
 
-    /// Ends the flusher's use of a closed ring that a thread may have.
+    /// Ends the flusher's use of a closed ring that a thread may still have. Frees the ring if no thread has it.
     ///
     /// # Safety
-    /// The flusher does not use it afterwards, and no other thread can take it.
+    /// The flusher does not use the ring afterwards, and no other thread can take the ring.
     pub(crate) unsafe fn abandon(ring: *const ThreadRing) {
         // SAFETY: not freed before both have parted from it.
         let this = unsafe { &*ring };

@@ -104,8 +104,8 @@ mod imp {
     /// The size of the pages that are tried; a system's pages may be larger.
     pub(super) const PAGE: usize = 4096;
     pub(super) const MARKS_OUTERMOST_FRAME: bool = false;
-    /// The most bytes that a stack may have grown since the thread's last walk: beyond that, one more system call for
-    /// each page takes too long.
+    /// The most bytes by which a stack may have grown since the thread's last walk. If it has grown by more, the stack
+    /// is not recognized, because a system call for each page would take too long.
     const MAX_GROWTH: usize = 64 << 20;
 
     thread_local! {

@@ -250,12 +250,12 @@ pub(crate) fn visit(from: Registers, mut on_frame: impl FnMut(usize) -> ControlF
 /// the signal may be that the stack has no room for the function's frame, or that the function's address is not code.
 #[cold]
 fn visit_interrupted(from: Registers, mut on_frame: impl FnMut(usize) -> ControlFlow<()>) -> End {
-    /// The rule for an address that is not code: mostly it was called, and a call puts its return address at the
-    /// stack pointer.
+    /// The rule for a frame whose address is not code. Mostly the program has called that address, and a call puts the
+    /// return address at the stack pointer.
     #[cfg(not(target_arch = "aarch64"))]
     const CALLED: Rule = Rule::StackPointer { size: 8, saved: 0 };
-    /// The rule for an address that is not code: mostly it was called, and a call on this processor puts the return
-    /// address into the link register.
+    /// The rule for a frame whose address is not code. Mostly the program has called that address, and a call on this
+    /// processor puts the return address into the link register.
     #[cfg(target_arch = "aarch64")]
     const CALLED: Rule = Rule::Ends(FrameEnd { by_frame_pointer: false, distance: 0, ret: 0, fp: 0 });
     if on_frame(from.pc).is_break() {

@@ -91,8 +91,9 @@ const PRESUMED: u64 = 4;
 #[cfg(not(target_arch = "aarch64"))]
 const STACK_POINTER: u64 = 1 << 15;
 
-/// The bit of a packed rule that does not fit into 16 bits, and is not kept. In a rule by the stack pointer the size is
-/// above the lowest 8 bits, which have the position of the saved frame pointer in words.
+/// The bit that marks a packed rule that does not fit into 16 bits; such a rule is not kept. In a rule by the stack
+/// pointer, the lowest 8 bits are the position of the saved frame pointer in words, and the bits above them are the
+/// size.
 const LARGE: u64 = 1 << 63;
 
 /// The bit, beside [`LARGE`], of a packed [`Rule::Recorded`], and the bits for the presence of its optional parts.

@@ -48,12 +48,12 @@ pub(crate) struct FatalSignal {
 /// The origin of a signal.
 #[derive(Debug)]
 enum Sender {
-    /// An instruction of the thread. The kernel gives this address with the signal: that of the instruction, or of the
-    /// memory that it could not use.
+    /// An instruction of the thread has caused the signal. The value is the address that the kernel passes with the
+    /// signal: that of the instruction, or of the memory that the instruction could not use.
     Instruction(usize),
-    /// The kernel, for another reason.
+    /// The kernel has sent the signal, for another reason.
     Kernel,
-    /// A process, which may be this one.
+    /// The process with this id, which may be this process, has sent the signal.
     Process(libc::pid_t),
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct SignalCallbacks {
     pub ends: fn(&FatalSignal),
 }
 
-/// For each of [`SIGNALS`], the action that was replaced by this library's; null if the signal is not caught.
+/// For each of [`SIGNALS`], the former action, which this library has replaced; null if the signal is not caught.
 ///
 /// ```text
 /// null ──compare-exchange, Release──► the former action, for ever
@@ -297,7 +297,7 @@ unsafe impl Sync for SpareStack {}
 /// eight kilobytes, and the handler that was set before needs room there, too.
 static SPARE_STACK: SpareStack = SpareStack(UnsafeCell::new([0; SPARE]));
 /// Whether a thread uses [`SPARE_STACK`]: false ──compare-exchange, Acquire──► true ──Release──► false. In a child that
-/// was forked while it was true it stays true, and the child's signals are not recorded.
+/// was forked while the flag was true, the flag stays true, and the child's signals are not recorded.
 static SPARE_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether the calling function, whose stack ends at `here`, runs on the spare stack.

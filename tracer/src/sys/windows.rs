@@ -396,7 +396,7 @@ pub(crate) fn call_when_unloaded(_: fn()) {}
 pub(crate) const LAST_THREAD_IS_CALLED: bool = true;
 
 /// Registers `handler` to be called at `exit`, and `detached` to be called last when the process ends in any way
-/// except by force. Then all other threads have ended, wherever they were.
+/// except by force. When `detached` is called, all other threads have ended, wherever they were.
 pub(crate) fn arm_exit_handler(handler: fn(), detached: fn()) {
     ON_EXIT.set(handler);
     ON_PROCESS_DETACH.set(detached);
@@ -408,8 +408,8 @@ pub(crate) fn arm_exit_handler(handler: fn(), detached: fn()) {
     });
 }
 
-/// Keeps the library that contains this code from being unloaded: the flusher runs on. After that, has the loader count
-/// loaded modules, for which the loader calls code of this library.
+/// Keeps the library that contains this code from being unloaded, because the flusher goes on running. After that,
+/// makes the loader report loaded modules to code of this library, which counts them.
 pub(crate) fn stay_loaded() {
     let own = stay_loaded as fn() as *const u16;
     let mut module = std::ptr::null_mut();

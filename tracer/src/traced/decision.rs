@@ -111,8 +111,8 @@ pub(super) fn decide_in_child(excluded: &Excluded, inherited: &Run) {
     };
 }
 
-/// Decides by the default variable whether the process traces, if that is undecided, or waits for the thread that
-/// decides. Returns whether the process traces.
+/// Returns whether the process traces. If that is undecided, decides it by the default variable; if another thread is
+/// deciding, waits for that thread.
 pub(super) fn settle(excluded: &Excluded) -> bool {
     match stand() {
         TracingState::On => true,
@@ -290,7 +290,7 @@ fn decide_excluded(excluded: &Excluded, variable: Option<&str>, config: Config) 
     }
 }
 
-/// Decides `question` and ends the decision, unless another thread takes it over meanwhile; then that thread's decision
+/// Decides `question` and ends the decision. If another thread takes the decision over meanwhile, that thread's answer
 /// counts. Returns whether the process traces.
 fn decide(mut attempt: Attempt, question: &Question) -> bool {
     let wanted = config::wanted(question.variable.as_deref());

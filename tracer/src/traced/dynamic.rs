@@ -142,8 +142,9 @@ pub fn is_allowed(target: &str, level: Level) -> bool {
     !process::is_off() && sites::is_allowed(target, level)
 }
 
-/// Returns whether records of the place with the number `place` are on; `define` describes its target and its level
-/// the first time. Warm, this is a look into a table and two loads; without a filter it is three loads.
+/// Returns whether records of the place with the number `place` are on. If there is a filter, the first call for a
+/// place calls `define`, which describes the place's target and level; later calls take a look into a table and two
+/// loads. Without a filter, a call is three loads.
 #[inline]
 #[must_use]
 pub fn is_enabled(place: u64, mut define: impl FnMut() -> Definition) -> bool {

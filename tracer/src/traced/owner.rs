@@ -77,8 +77,8 @@ static GUESTS: Mutex<Vec<&'static Guest>> = Mutex::new(Vec::new());
 /// The number of threads that are calling a function of a guest. It is raised under the lock of [`GUESTS`]; so a thread
 /// that has taken a guest off the list under that lock, and sees 0, knows that none of the guest's functions runs.
 static CALLING: AtomicU32 = AtomicU32::new(0);
-/// The longest time that the unloading of a guest is held up while one of its functions runs: that function itself
-/// may be the one that unloads it.
+/// The longest time that the unloading of a guest is held up while one of the guest's functions runs. The time is
+/// limited because that function itself may be unloading the guest.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 const fn package() -> [u8; 16] {

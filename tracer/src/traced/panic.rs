@@ -98,8 +98,8 @@ fn record_panic(info: &PanicHookInfo<'_>, from: Registers) {
 /// Returns whether the panic unwinds the thread's stack after its hooks, so that it may be caught. If not, the
 /// process is aborted.
 ///
-/// The standard library shows this only in the debug output of the information: there is no stable function for it.
-/// If that output changes, the panic is taken for one that unwinds.
+/// The standard library shows this only in the debug output of `info`: there is no stable function for it. If the form
+/// of that output changes, every panic is taken for one that unwinds.
 fn can_unwind(info: &PanicHookInfo<'_>) -> bool {
     let mut printed = Find { text: b"can_unwind: false", found: 0 };
     // Formatting should not fail; if it does all the same, the answer is that the panic unwinds.

@@ -132,8 +132,8 @@ fn first_words(ticks: Ticks, producer: *const Producer, word: u64, payload: &[u6
     });
 }
 
-/// Writes a record of words into the thread's ring. If the thread has no ring, or one that takes no more records, the
-/// error is the producer that was found, or null.
+/// Writes a record of words into the thread's ring. Fails if the thread has no ring, or a ring that takes no more
+/// records; the error is the producer that was found, or null.
 #[inline(always)]
 fn words_in_ring(ticks: Ticks, word: u64, payload: &[u64]) -> Result<(), *const Producer> {
     let producer = CURRENT.get();
@@ -224,8 +224,8 @@ fn capture_for_owner<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bo
 }
 
 /// Passes `size` bytes of arguments, which `write` writes, to the copy of the library that owns the process; returns
-/// false if they are more than `MOST`, or if the message must be formatted. Not inlined: without such a copy, no
-/// thread and no signal handler needs the stack for the bytes.
+/// false if the size is greater than `MOST`, or if the message must be formatted. This function is not inlined: so only
+/// threads and signal handlers of such a process need room on the stack for the bytes.
 #[cold]
 #[inline(never)]
 fn pass_to_owner<const MOST: usize>(

@@ -70,8 +70,8 @@ impl Site {
         record::trace_at(ticks, self.number(), message);
     }
 
-    /// Formats the message at the call, as `Tracer::trace` does; has the site put into the table for readers, and its
-    /// arguments captured from then on if possible.
+    /// Formats the message at the call, as `Tracer::trace` does. Requests that the flusher puts the site into the table
+    /// for readers; from then on the site's arguments are captured, if possible.
     #[inline(always)]
     pub fn format<A: Arguments>(&'static self, _: &A, message: fmt::Arguments<'_>) {
         // Only the message is passed on: the arguments themselves can stay in registers.

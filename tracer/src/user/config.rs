@@ -51,7 +51,7 @@ pub enum Format {
     #[default]
     Text,
     /// Records are copied to the file in the format that they have in memory. For large volumes this is about three
-    /// times as fast. `tracemerge` converts them to text.
+    /// times as fast as text. `tracemerge` converts the files to text.
     Raw,
 }
 

@@ -61,8 +61,8 @@ sys::lasting_thread_local! {
 /// Runs `help`, work that a compiler's hook needs for its record, and returns the result. Returns `None` if the thread
 /// is already inside a call of this function.
 ///
-/// `help` may call functions of the C library, which a program may have replaced by its own, with hooks: those hooks
-/// would need the same work, without end.
+/// `help` may call functions of the C library, which a program may have replaced by functions with hooks. Without this
+/// check, these hooks would need the same work again, without end.
 #[inline(always)]
 pub(crate) fn once<T>(help: impl FnOnce() -> T) -> Option<T> {
     let (here, helped) = (sys::stack_pointer(), HELPING.get().addr());

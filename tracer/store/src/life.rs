@@ -179,7 +179,7 @@ pub fn ask(directory: &Path, on: bool) -> io::Result<Asked> {
 /// Returns the state of the request that [`ask`] has made with the same arguments.
 ///
 /// # Errors
-/// The same as those of [`ask`].
+/// Fails for the same reasons as [`ask`].
 pub fn answer(directory: &Path, on: bool) -> io::Result<Asked> {
     access_switch(directory, on, |_| {})
 }

@@ -78,7 +78,7 @@ impl Memory {
     /// The ring's process may be alive.
     ///
     /// # Errors
-    /// The same as those of [`Memory::existing`].
+    /// Fails for the same reasons as [`Memory::existing`].
     pub fn open_read_only(file: &File) -> io::Result<Option<Memory>> {
         Memory::found(file, |options| options.map_raw_read_only(file))
     }

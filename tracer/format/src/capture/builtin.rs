@@ -110,8 +110,8 @@ atomics! { "ptr":
     AtomicUsize: d::USIZE, d::Usize, value => (value as d::Usize).to_le_bytes();
 }
 
-/// A width or a precision that is an argument of a format string. If it does not fit into 16 bits, the message is
-/// formatted at the call, because the text that std prints for it depends on the version of std.
+/// A width or a precision that is an argument of a format string. If its value does not fit into 16 bits, the message
+/// is formatted at the call, because the text that std prints for such a value depends on the version of std.
 impl Capture<by::Count> for usize {
     const SIGNATURE: u32 = Signature::of(d::U64).end();
 

@@ -111,8 +111,9 @@ impl<'a> Raw<'a> {
         found.map_or(self.bytes.len(), |(at, _)| at)
     }
 
-    /// Returns a position near [`position`](Raw::position), in the same block, for frequent calls: it is interpolated
-    /// between the first ticks of two blocks. Greater ticks never get a smaller position.
+    /// Returns a position near the result of [`position`](Raw::position), in the same block. It is interpolated between
+    /// the first ticks of two blocks, which is fast enough for frequent calls. Greater ticks never get a smaller
+    /// position.
     #[must_use]
     pub fn place(&self, ticks: Ticks) -> usize {
         let block = self.block_of(ticks);

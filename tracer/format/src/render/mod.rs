@@ -475,8 +475,8 @@ impl Renderer {
         }
     }
 
-    /// Appends the waiting time that no record reports. The caller must know that no record of the thread will
-    /// follow, because a wait may be counted before or after its record can be read.
+    /// Appends a line with the waiting time that no record reports. The caller must know that no record of the thread
+    /// will follow, because a wait may be counted before its record can be read.
     pub fn waits_without_record(&mut self, now: &Losses, out: &mut Vec<u8>) {
         let ns = now.stall_ns.saturating_sub(self.state.stall_ns);
         if ns > 0 && !self.state.in_message {
@@ -559,8 +559,8 @@ impl Renderer {
         self.lost(gone.records, LossReason::FileRemoved, out);
     }
 
-    /// Subtracts `gone` messages and `waits` waits, which are no longer in the file, from its counts, and counts the
-    /// messages as lost for this `reason`. The file continues after them with a new line.
+    /// Subtracts `gone` messages and `waits` waits, which are no longer in the file, from the file's counts, and counts
+    /// the messages as lost for this `reason`. Afterwards the file continues with a new line.
     pub fn forget(&mut self, gone: u64, waits: u64, reason: LossReason) {
         let gone = gone.min(self.state.records);
         self.state.waits = self.state.waits.saturating_sub(waits);

@@ -394,8 +394,8 @@ impl Header {
         words.flatten().take(length).collect()
     }
 
-    /// Sets the name of the thread that has the ring: the system's name, and the longer one if that is known. It
-    /// keeps at most [`MAX_NAME`] bytes of the longer one.
+    /// Sets the name of the thread that has the ring: the system's name and, if it is known, the longer name. Keeps at
+    /// most [`MAX_NAME`] bytes of the longer name.
     pub fn set_thread_name(&self, name: [u8; 16], longer: Option<&str>) {
         self.tenancy.set_name(name);
         let mut longer = longer.unwrap_or_default();
@@ -446,8 +446,9 @@ impl Header {
         (self.selected.count.load(Ordering::Relaxed) == count).then_some((count, progress))
     }
 
-    /// Returns whether `later`, a copy that was made later, shows the same tenant and no further publication. If so,
-    /// everything that was read between the two copies belongs to the state that this copy shows.
+    /// Returns whether `later`, a copy of the header that was made later than this copy, shows the same tenant (thread)
+    /// and no further publication. If so, everything that was read between the two copies belongs to the state that
+    /// this copy shows.
     #[must_use]
     pub fn is_same_snapshot_as(&self, later: &Header) -> bool {
         let moment = |header: &Header| {

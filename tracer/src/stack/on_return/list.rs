@@ -144,7 +144,7 @@ impl Slots {
     }
 
     /// Takes the innermost slot off the list if its function was called, directly or not, by the function of the slot
-    /// `number`, which is on the list.
+    /// `number`, which is on the list. Returns the action that is due because the former function was left.
     pub(super) fn pop_inside(&self, number: u32) -> Option<Awaited> {
         (self.innermost.get() != number && self.has(number)).then(|| self.pop_innermost())
     }

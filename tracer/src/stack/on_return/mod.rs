@@ -336,8 +336,8 @@ pub(super) fn is_trampoline(address: usize) -> bool {
     trampoline::number_of(address).is_some()
 }
 
-/// Gives up the functions that were left without a return: their return address was below `place`, where no frame of
-/// a running function is, or is overwritten.
+/// Gives up the awaited functions that were left without a return: their return address was stored below `place`, where
+/// no running function has a frame, or it is overwritten.
 #[inline(always)]
 fn release_slots_below(place: usize) {
     while let Some(awaited) = list::change(|slots| slots.pop_left(place)).flatten() {

@@ -26,8 +26,8 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// Returns the announcement of a run: beside its executable or, if that fails, in the directory of the rings.
-    /// `name` is the beginning of the names of its trace files.
+    /// Returns the announcement of a run, whose list is beside the run's executable or, if that fails, in the directory
+    /// of the rings. `name` is the beginning of the names of the run's trace files.
     pub fn new(run: &Run, name: &OsStr, runtime: PathBuf) -> Option<Announcement> {
         let beside = sys::path_from_bytes(&run.exe).parent()?.to_path_buf();
         let mut name = name.to_os_string();

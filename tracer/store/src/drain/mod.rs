@@ -440,8 +440,8 @@ impl Drain {
         Ok(())
     }
 
-    /// Writes the last lines of the file, if it does not have them; makes a file if one is needed for them. Returns
-    /// the number of bytes written.
+    /// Writes the last lines of the thread's file, if the file does not have them. Makes a file if the thread has none
+    /// and the lines need one. Returns the number of bytes written.
     ///
     /// # Errors
     /// The file cannot be written: then the state is unchanged.
@@ -579,7 +579,7 @@ impl Drain {
     /// written.
     ///
     /// # Errors
-    /// The same as those of [`Drain::end`].
+    /// Fails for the same reasons as [`Drain::end`].
     pub fn write_meta_line(
         &mut self,
         drained: DrainedRing<'_>,
@@ -604,7 +604,7 @@ impl Drain {
     /// number of bytes written.
     ///
     /// # Errors
-    /// The same as those of [`Drain::end`].
+    /// Fails for the same reasons as [`Drain::end`].
     pub fn write_name_line(
         &mut self,
         drained: DrainedRing<'_>,

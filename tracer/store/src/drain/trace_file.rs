@@ -55,8 +55,8 @@ impl TraceFile {
         }
     }
 
-    /// Opens the file that `progress` names and truncates it to its published length. Returns `None` if it does not
-    /// exist, is shorter, or was replaced by another file, and does not change such a file.
+    /// Opens the file that `progress` names and truncates it to its published length. Returns `None`, and changes
+    /// nothing, if the file does not exist, is shorter than that, or was replaced by another file.
     pub fn reopen(
         place: &TracePlace,
         tid: u64,

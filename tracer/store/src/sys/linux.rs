@@ -134,7 +134,8 @@ pub fn begin_as_user(user: u32, work: impl FnOnce() + Send + 'static) -> io::Res
         .map(drop)
 }
 
-/// Makes a file that only this process can reach, and that disappears with the process: on a disk if there is one.
+/// Makes a file that only this process can reach, and that disappears with the process. The file is on a disk if there
+/// is a disk.
 ///
 /// # Errors
 /// No such file can be made.

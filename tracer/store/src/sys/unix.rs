@@ -123,8 +123,8 @@ pub fn create_private_file(path: &Path) -> io::Result<File> {
     above_standard_streams(file)
 }
 
-/// Moves a file above the standard streams: if the host has closed one of these, its number must not become the number
-/// of a file of the tracer, because the host would write into it.
+/// Gives a file a descriptor whose number is greater than those of the standard streams. If the host has closed a
+/// standard stream, a file of the tracer must not get its number, because the host would write into that file.
 fn above_standard_streams(file: File) -> io::Result<File> {
     if file.as_raw_fd() > libc::STDERR_FILENO {
         return Ok(file);
@@ -151,8 +151,8 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a regular file that a ring of this user names, not through a link, for reading and writing. For root, the file
-/// may belong to another user, to which the process had switched when it made the file. The caller checks that it is
-/// the file that the ring names.
+/// may belong to another user, to which the process had switched when it made the file. The caller must check that the
+/// opened file is the one that the ring names.
 pub fn open_named_file(path: &Path) -> io::Result<File> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if effective_user() == 0 => open_own(path, true, &[0, found.uid()]),

@@ -18,7 +18,7 @@ impl TracePlace {
     /// the file has its name. If a directory cannot be written, tries the next one, and notifies the user once.
     ///
     /// # Errors
-    /// No file can be made, now or at all; an unfinished one is removed.
+    /// No file can be made, now or at all. An unfinished file is removed.
     pub(in crate::drain) fn create(
         &mut self,
         tid: u64,
@@ -94,7 +94,7 @@ impl TracePlace {
     /// Makes a file that contains `bytes`, under the first free name of thread `tid`.
     ///
     /// # Errors
-    /// The file can be made in no directory.
+    /// The file cannot be made in any directory.
     pub(in crate::drain) fn create_whole(&mut self, tid: u64, run: u32, bytes: &[u8]) -> io::Result<()> {
         let path = loop {
             let path = self.unfinished_path(tid, run);

@@ -28,7 +28,7 @@ use crate::escape::{EscapeContext, escape_into};
 use crate::record::{Flags, Record, RecordKind};
 use crate::sites::Site;
 
-/// The words of the flags that a record of a function may have.
+/// The flags that the line of a function may show, each with its word in the line.
 const FLAGS: [(Flags, &[u8]); 4] = [
     (Flags::UNWINDING, b"unwinding "),
     (Flags::ENDED, b"ended "),
@@ -86,7 +86,7 @@ impl<'a> FunctionName<'a> {
         *self == FunctionName::default()
     }
 
-    /// Appends the name as [`FunctionName::parse`] reads it. Its texts must be [escaped](escape_name).
+    /// Appends the name in the form that [`FunctionName::parse`] reads. Its texts must be [escaped](escape_name).
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.function);
         for (before, text) in [(AT, self.at), (CALLED_FROM, self.called_from)] {
@@ -123,13 +123,14 @@ pub fn escape_name(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns whether the space between two parts of a text could be taken for a space of a separator.
+/// Returns whether a reader could take the space between the texts `before` and `behind` for a part of a separator: of
+/// ` at ` or ` called from `.
 fn is_separator(before: &[u8], behind: &[u8]) -> bool {
     let is_at = behind.strip_prefix(b"at").is_some_and(|rest| rest.first().is_none_or(|&byte| byte == b' '));
     is_at || (before.ends_with(b"called") && behind.starts_with(b"from"))
 }
 
-/// Returns the position of the closing parenthesis that ends the parenthesized text at the beginning of `text`.
+/// Returns the index of the closing parenthesis that matches an opening parenthesis directly before `text`.
 fn closing(text: &[u8]) -> Option<usize> {
     let mut depth = 0usize;
     text.iter().position(|&byte| {
@@ -184,7 +185,7 @@ impl<'a> FunctionLine<'a> {
         Some(FunctionLine { place, span, flags })
     }
 
-    /// Appends the payload as [`FunctionLine::parse`] reads it. The texts of names must be
+    /// Appends the payload in the form that [`FunctionLine::parse`] reads. The texts of names must be
     /// [escaped](escape_name).
     pub fn write(&self, out: &mut Vec<u8>) {
         write_head(self.span, self.flags, out);
@@ -222,7 +223,7 @@ fn take_address(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((value, &digits[end..]))
 }
 
-/// The call stack in a `^` line.
+/// The payload of a `^` line: a call stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StackLine<'a> {
     /// The frames, the innermost first.
@@ -265,7 +266,7 @@ impl<'a> StackLine<'a> {
         }
     }
 
-    /// Appends the payload as [`StackLine::parse`] reads it. The texts of names must be
+    /// Appends the payload in the form that [`StackLine::parse`] reads. The texts of names must be
     /// [escaped](escape_name).
     pub fn write(&self, out: &mut Vec<u8>) {
         for (at, frame) in self.frames.iter().enumerate() {
@@ -302,8 +303,8 @@ fn write_number(number: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Splits the number of a site, as [`write_number`] appends it, from the place before it. A place never ends in this
-/// form: it ends with the number of a line.
+/// Splits a text into the place of a site and the number of the site after it, which [`write_number`] has appended; 0
+/// if there is no number. A place itself never ends like that: it ends with a colon and a line number.
 fn split_number(text: &[u8]) -> (&[u8], u32) {
     let start = text.iter().rposition(|&byte| byte == b' ').and_then(|space| space.checked_sub(SITE.len()));
     let split = start.map(|start| text.split_at(start));
@@ -328,7 +329,7 @@ pub(crate) fn write(record: &Record<'_>, site: Option<&[u8]>, out: &mut Vec<u8>)
     }
 }
 
-/// Appends the part of a payload before the place of a function.
+/// Appends the beginning of a payload, before the function: the id of the span and the words of the flags.
 fn write_head(span: Option<u64>, flags: Flags, out: &mut Vec<u8>) {
     if let Some(id) = span {
         out.extend_from_slice(SPAN);
@@ -354,7 +355,8 @@ fn write_stack(record: &Record<'_>, out: &mut Vec<u8>) {
     write_stack_end(record.flags().has(Flags::WHOLE), record.payload.is_empty(), out);
 }
 
-/// Appends [`TRUNCATION_MARK`] if a stack is not `whole`.
+/// Appends [`TRUNCATION_MARK`] if a stack is not `whole`; without its leading space if the stack has no addresses
+/// (`is_empty`).
 fn write_stack_end(whole: bool, is_empty: bool, out: &mut Vec<u8>) {
     if !whole {
         out.extend_from_slice(&TRUNCATION_MARK[usize::from(is_empty)..]);
@@ -368,7 +370,7 @@ pub fn write_address(address: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&text[..length]);
 }
 
-/// The number of bytes of the longest address.
+/// The number of bytes of the longest address as text: `0x` and sixteen digits.
 const ADDRESS: usize = 18;
 
 /// Writes an address to the beginning of `page`; returns its length in bytes, or `None` if it may not fit.

@@ -22,10 +22,10 @@
 use crate::meta::{PayloadReader, PayloadWriter};
 use crate::record::Record;
 
-/// The counts of those lines of a file that are not counted among its records, one count for each kind.
+/// The counts of the lines of a file that are not counted as records, one count for each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SeparateCounts {
-    /// The number of lines of kinds that version 3 does not know.
+    /// The number of lines whose kind this version does not know.
     pub others: u64,
     /// The number of `# wait` lines.
     pub waits: u64,

@@ -1,5 +1,5 @@
-//! The life file: a page in a run's directory. Its lock shows that the run is alive; its counters are those of the
-//! whole run rather than of a thread.
+//! The life file: a page in a run's directory. Its lock shows that the run is alive; its counters are for the run as a
+//! whole.
 //!
 //! ```text
 //! offset  group      fields                                                writer
@@ -60,8 +60,8 @@ pub struct LifeIdentity {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct TracedCounters {
-    /// The number of records that found no ring and are reported in no file. Any thread adds to it; if a thread
-    /// gets a ring later, it subtracts its own records and reports them in its own file.
+    /// The number of records that found no ring and are in no thread's report. Any thread adds to the number. A thread
+    /// that gets a ring later subtracts its own records, and its file reports them.
     pub ringless_records: AtomicU64,
     /// The cost of the run's start.
     pub start: Start,
@@ -78,7 +78,7 @@ pub struct TracedCounters {
 pub struct Start {
     /// The id of the thread whose file reports the cost.
     tid: AtomicU64,
-    /// The ticks at which that thread took its ring.
+    /// The ticks at which the reporting thread took its ring.
     since: AtomicU64,
     /// The time that the program's threads have spent in the start, in nanoseconds; 0 if it is not known.
     ns: AtomicU64,
@@ -175,7 +175,7 @@ impl Panics {
 /// 0 ──set──► name of a signal ──set──► name of another signal, which another thread gets at the same time
 /// ```
 ///
-/// Relaxed: one word, read when the process is gone.
+/// Accesses are relaxed, because the name is one word that is read when the process is gone.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct FatalSignal(AtomicU64);
@@ -207,12 +207,14 @@ pub struct FlusherCounters {
     pub files: AtomicU64,
     /// The way in which the run ends: an [`Ending`].
     pub ending: AtomicU32,
-    /// The number of directories in the manifest, from the first on, that the run has left because they refused a
-    /// file. Zero in runs that did not count them.
+    /// The number of directories that the run no longer uses because it could not create a file there; they are the
+    /// first ones in the manifest. Zero in runs that did not count them.
     pub left: AtomicU32,
-    /// The number of records that were lost with the flight recorders of threads that had ended.
+    /// The number of records that were lost because flight recorders (rings that keep the newest records only) of ended
+    /// threads were discarded.
     pub forgotten: AtomicU64,
-    /// The word of the [`RingFiles`], see [`RingFiles::to_word`]. Zero in runs that did not count their rings.
+    /// The counts of ring files, [`RingFiles`] packed into one word by [`RingFiles::to_word`]. Zero in runs that did
+    /// not count their rings.
     pub rings: AtomicU64,
 }
 
@@ -220,8 +222,8 @@ pub struct FlusherCounters {
 /// and after each change of the directory, so that they are exact wherever the process is killed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingFiles {
-    /// The number of ring files that the flusher has made and not removed, without the file of `changing`. If the
-    /// directory has fewer ring files, another process has removed some.
+    /// The number of ring files that the flusher has made and not removed; the file that is `changing` is not counted.
+    /// If the directory has fewer ring files, another process has removed some.
     pub count: u32,
     /// The number in the name of the file that the flusher is making or removing now, if any. The file may exist or
     /// not.
@@ -258,7 +260,7 @@ impl RingFiles {
 pub struct Switch {
     /// A flag, 1 if the flusher reads `wanted`.
     answers: AtomicU32,
-    /// The request, [`ON`] or [`OFF`]; 0 if there is none.
+    /// The newest request that the flusher has not taken yet, [`ON`] or [`OFF`]; 0 if there is none.
     wanted: AtomicU32,
     /// A flag, 1 if tracing is paused.
     paused: AtomicU32,
@@ -270,14 +272,14 @@ const ON: u32 = 1;
 const OFF: u32 = 2;
 
 impl Switch {
-    /// Stores that the flusher answers requests from now on, and whether the run is `paused`. Only the flusher calls
-    /// it.
+    /// Stores that the flusher takes requests from now on, and whether the run is `paused`. Only the flusher calls
+    /// this.
     pub fn begin(&self, paused: bool) {
         self.is_now(paused);
         self.answers.store(1, Ordering::Release);
     }
 
-    /// Stores whether tracing is `paused` now. Only the flusher calls it.
+    /// Stores whether tracing is `paused` now. Only the flusher calls this.
     pub fn is_now(&self, paused: bool) {
         self.paused.store(u32::from(paused), Ordering::Release);
     }
@@ -413,17 +415,17 @@ impl Looks {
 /// The files that the run has dropped to keep the total size of its files within the limit: the counts of their
 /// contents, and the last file. All fields are zero in runs that have dropped none.
 ///
-/// The flusher adds a file here before it removes the file, and stores it as it stores a [look](Looks). If the
-/// flusher is killed in between, the recoverer removes the last file if it still exists.
+/// The flusher counts a file here before it removes the file. It fills the slot that is not valid, then increments
+/// `count`, as for [`Looks`]. If the flusher is killed before it has removed the file, the recoverer removes it.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Drops {
-    /// The number of times that files were added; its lowest bit is the index of the valid slot.
+    /// The number of times that the counts were stored; its lowest bit is the index of the valid slot.
     count: AtomicU64,
     slots: [DropSlot; 2],
 }
 
-/// The counts of [`Dropped`], as atomics.
+/// The fields of a [`Dropped`], as atomics.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct DropSlot {
@@ -523,8 +525,8 @@ impl Life {
         is_one.then(|| self.identity.version.load(Ordering::Relaxed))
     }
 
-    /// Copies the values of `other`, a life page of the same run whose file was removed, so that this page replaces it.
-    /// Does not copy the count of records that found no ring: the code that counts them moves it.
+    /// Copies the values of `other`, a life page of the same run whose file was removed, so that this page replaces
+    /// that one. Does not copy the count of records that found no ring: the run moves this count itself.
     pub fn continue_from(&self, other: &Life) {
         self.traced.start.continue_from(&other.traced.start);
         self.traced.panics.continue_from(&other.traced.panics);

@@ -1,11 +1,10 @@
 //! Lock records: the events of locks and conditions on which threads wait. A lock record has a kind of its own, and its
 //! text is that of a `!` line, so that no message can be mistaken for one.
 //!
-//! In files and rings of versions 1 and 2 these events were messages of the same form. There, if a message of a
-//! program begins like a lock message and its site is not one of the tracer's locks, the first letter is written as
-//! an escape, `\x6cock wait id=3`. The text stays the same, because a reader replaces escapes, but
-//! [`may_be_lock_record`] sees the difference. The writer still does this, so that a message looks the same in every
-//! version.
+//! In files and rings of versions 1 and 2 these events were messages of the same form. There, if a message of a program
+//! begins like a lock message and its site is not one of the tracer's locks, the first letter is written as an escape,
+//! `\x6cock wait id=3`. The text stays the same, because a reader replaces escapes, but [`may_be_lock_record`] sees the
+//! difference. Version 3 still writes this escape, so that a message looks the same in every version.
 
 use std::fmt;
 
@@ -59,7 +58,8 @@ pub enum LockRecord<'a, P = &'a str> {
         /// The time waited, in nanoseconds.
         ns: u64,
     },
-    /// The thread notifies `wakes` threads that wait for a condition; the first notification has the number `first`.
+    /// The thread notifies `wakes` threads that wait for a condition. The notifications are numbered, one for each
+    /// thread; the first of them has the number `first`.
     Notify {
         /// The number of the condition.
         id: u64,
@@ -178,8 +178,8 @@ impl<'a> LockRecord<'a> {
         fields.0.is_empty().then_some(record)
     }
 
-    /// Returns the number of the first notification and the count of notified threads in the range in which the tracer
-    /// counts: the number has 32 bits, and after the greatest one comes 0; the count is at most 65,535.
+    /// Returns `first` and `wakes` of a notification as the tracer's own counters hold them: the number has 32 bits,
+    /// and begins at 0 again after the greatest one; the count is at most 65,535.
     #[must_use]
     pub fn numbers(first: u64, wakes: u64) -> (u32, u32) {
         #[expect(clippy::cast_possible_truncation, reason = "the numbers have 32 bits")]
@@ -187,11 +187,11 @@ impl<'a> LockRecord<'a> {
     }
 }
 
-/// The fields that were not read yet: `key=word` or `key="text"`, separated by spaces.
+/// The part of a lock record's text that was not read yet: fields `key=word` or `key="text"`, separated by spaces.
 struct Fields<'a>(&'a str);
 
 impl<'a> Fields<'a> {
-    /// Advances past `key` and the `=` after it; returns `None` if another text comes next.
+    /// Advances past `key` and the `=` after it; returns `None` if the text does not begin with them.
     fn key(&mut self, key: &str) -> Option<()> {
         self.0 = self.0.strip_prefix(key)?.strip_prefix('=')?;
         Some(())
@@ -252,7 +252,7 @@ impl<P: fmt::Display> fmt::Display for LockRecord<'_, P> {
     }
 }
 
-/// The beginnings of all lock messages.
+/// The beginnings of all lock messages, up to the first value.
 const BEGINNINGS: [&[u8]; 10] = [
     b"lock wait id=",
     b"lock got id=",
@@ -266,18 +266,18 @@ const BEGINNINGS: [&[u8]; 10] = [
     b"futex wake address=",
 ];
 
-/// The modules whose sites are the tracer's locks.
+/// The modules of the tracer whose sites make lock records.
 const MODULES: [&str; 2] = ["tracer::sync::records", "tracer_capi::futex"];
 
-/// Returns whether `payload`, the payload of the first line of a message, has the form of a lock message. The lines of
-/// other messages never have this form, because their writer escapes the first letter.
+/// Returns whether `payload`, the payload of the first line of a message, has the form of a lock message. The payload
+/// of any other message never has this form, because the writer escapes its first letter.
 #[must_use]
 pub fn may_be_lock_record(payload: &[u8]) -> bool {
     begins_like_lock_record(payload, false)
 }
 
-/// Returns whether a text begins like a lock message. If `more` is true, text follows: then the result is also true if
-/// `text` is only the first part of such a beginning.
+/// Returns whether a text begins like a lock message. `more` says whether further text will follow `text`: then the
+/// result is true also if `text` ends inside the beginning of a lock message.
 #[inline]
 pub(crate) fn begins_like_lock_record(text: &[u8], more: bool) -> bool {
     matches!(text.first(), Some(b'l' | b'c' | b'f')) && has_beginning(text, more)
@@ -288,13 +288,13 @@ fn has_beginning(text: &[u8], more: bool) -> bool {
     BEGINNINGS.iter().any(|beginning| text.starts_with(beginning) || (more && beginning.starts_with(text)))
 }
 
-/// Returns whether a message may begin like a lock message. `literal` is the text before the message's first value, or
-/// the whole text if the message has no values.
+/// Returns whether the messages of a site may begin like lock messages. `literal` is the text before the first value of
+/// the message, or the whole text if the message has no values.
 pub(crate) fn can_begin_like_lock_record(literal: &[u8], has_values: bool) -> bool {
     (has_values && literal.is_empty()) || begins_like_lock_record(literal, has_values)
 }
 
-/// Returns whether a site is one of the tracer's locks.
+/// Returns whether a site is in the tracer's own code that records locks, so that its messages are lock messages.
 pub(crate) fn is_lock_site(site: &Site) -> bool {
     MODULES.contains(&&*site.module)
 }

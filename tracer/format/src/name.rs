@@ -54,8 +54,8 @@ fn fnv_1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Returns the part of the file name of a thread's trace after `<exe>`; `number` 0 gives the plain name, other
-/// numbers are appended.
+/// Returns the part after `<exe>` of the name of a trace file: `.trace.<tid>` if `number` is 0, otherwise
+/// `.trace.<tid>.<number>`.
 #[must_use]
 pub fn trace_file_suffix(tid: u64, number: u32) -> String {
     match number {
@@ -66,7 +66,8 @@ pub fn trace_file_suffix(tid: u64, number: u32) -> String {
 
 /// Splits the part of a file name after `<exe>` into thread id and number.
 ///
-/// Returns `None` for any other file: `.trace.merge`, leading zeros, signs, a number of 0.
+/// Returns `None` if this is not the name of a trace file, as in `.trace.merge`, or if a number has leading zeros or a
+/// sign, or if `<n>` is 0.
 #[must_use]
 pub fn parse_trace_file_suffix(suffix: &[u8]) -> Option<(u64, u32)> {
     let rest = suffix.strip_prefix(INFIX.as_bytes())?;
@@ -86,8 +87,8 @@ pub fn hidden_file_suffix(tid: u64, run: u32, ending: &str) -> String {
     format!("{}.{run:08x}.{ending}", trace_file_suffix(tid, 0))
 }
 
-/// Returns the run of a hidden name; `suffix` is the part after `.<exe>`, as [`hidden_file_suffix`] makes it. Returns
-/// `None` for any other name.
+/// Returns the id of the run in a hidden file name. `suffix` is the part after `.<exe>`, in the form that
+/// [`hidden_file_suffix`] makes; for any other form, the result is `None`.
 #[must_use]
 pub fn parse_hidden_file_suffix(suffix: &[u8]) -> Option<u32> {
     let rest = suffix.strip_suffix(b".new").or_else(|| suffix.strip_suffix(b".old"))?;

@@ -54,15 +54,17 @@ pub fn texts(text: &str) -> impl Iterator<Item = &str> {
     texts.map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// Returns the path without the suffix that compilers add to the name of a part or of a variant of a function.
+/// Returns the name of a function without a suffix such as `.cold` or `.part.0`, which compilers add if they split or
+/// specialize a function.
 #[must_use]
 pub fn without_suffix(path: &str) -> &str {
     let known = [".cold", ".part.", ".isra.", ".constprop.", ".llvm."];
     known.iter().filter_map(|suffix| path.find(suffix)).min().map_or(path, |end| &path[..end])
 }
 
-/// Returns the spellings of the path of a Rust function: unchanged, without generic arguments at its end, and with
-/// the type or the trait alone in place of `<Type as Trait>`. A pattern may match any of these.
+/// Returns the ways to write the path of a Rust function, each of which a pattern may match: the path itself, the path
+/// without generic arguments at its end, and the path with only the type or only the trait in place of `<Type as
+/// Trait>`.
 #[must_use]
 pub fn spellings(path: &str) -> Vec<String> {
     let mut all = vec![path.to_owned()];

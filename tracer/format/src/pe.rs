@@ -80,14 +80,15 @@ impl Headers {
     }
 }
 
-/// Returns whether a build-id of [`Headers::build_id`] is the id that the linker has written. A file whose debug
-/// information was split off keeps that id.
+/// Returns whether a build-id that [`Headers::build_id`] has returned is the id that the linker has written for
+/// debuggers. That id stays the same if debug information is moved to another file.
 #[must_use]
 pub fn is_linkers_id(build_id: &[u8]) -> bool {
     build_id.len() == 20
 }
 
-/// Returns the addresses from the first section with code to the end of the last one; `table` has the `sections`.
+/// Returns the addresses from the first section with code to the end of the last one. `table` is the section table, and
+/// `sections` is the number of its entries.
 fn code_in(table: &[u8], sections: usize) -> Option<Range<u32>> {
     const SECTION: usize = 40;
     const EXECUTABLE: u32 = 0x2000_0000;

@@ -26,7 +26,7 @@ struct PlannedSite {
     place: Box<[u8]>,
     /// The site's entry in a site table.
     entry: Box<[u8]>,
-    /// Whether the site is one of the tracer's locks.
+    /// Whether the site is in the tracer's own code that records locks.
     is_lock: bool,
 }
 
@@ -69,8 +69,8 @@ impl Plans {
         true
     }
 
-    /// Adds a site as [`Plans::add`] does, and sets its [`Site::shares_line`]. Only the run that has made the site
-    /// calls this, because only that run knows all of its sites, in one order.
+    /// Adds a site as [`Plans::add`] does, and sets the field [`Site::shares_line`] of the site. Only the run that has
+    /// made the site calls this, because only that run knows all of its sites, in one order.
     pub fn add_of_run(&mut self, site: &mut Site) -> bool {
         if site.kind == SiteKind::Function {
             site.shares_line = false;
@@ -90,7 +90,7 @@ impl Plans {
         Some(&self.known(site)?.place)
     }
 
-    /// Returns whether a site is one of the tracer's locks.
+    /// Returns whether a site is in the tracer's own code that records locks.
     #[must_use]
     pub(crate) fn is_lock_site(&self, site: u32) -> bool {
         self.known(site).is_some_and(|site| site.is_lock)

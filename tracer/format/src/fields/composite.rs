@@ -10,7 +10,7 @@ use super::{MAX_MESSAGE, PayloadError};
 use crate::capture::descriptor::{Composite, FieldTypes, Scalar, Type};
 use crate::template::HexCase;
 
-/// Appends the text that `{:?}` with the flags of `field` gives for a value.
+/// Appends the text of a value of type `ty` as `{:?}` prints it with the flags of `field`.
 pub(super) fn render(
     ty: &Type,
     reader: &mut ValueReader<'_>,
@@ -60,7 +60,7 @@ pub(super) fn write_debug(
     }
 }
 
-/// A text that is collected as bytes, up to a greatest length in bytes.
+/// A buffer that collects text, up to a greatest length in bytes; longer text is an error.
 struct Bounded<'a> {
     out: &'a mut Vec<u8>,
     room: usize,
@@ -78,7 +78,8 @@ impl Write for Bounded<'_> {
     }
 }
 
-/// The bytes of one argument, which are read while they are printed, and the error if one was found.
+/// A reader of the bytes of one argument. The `Debug` helpers of std read values from it while they print them; if a
+/// value cannot be read, it keeps the error.
 struct PayloadSource<'p> {
     reader: Cell<ValueReader<'p>>,
     error: Cell<Option<PayloadError>>,
@@ -99,13 +100,14 @@ impl<'p> PayloadSource<'p> {
     }
 }
 
-/// The next value of a [`PayloadSource`], and its type.
+/// The next value in a [`PayloadSource`], and its type `ty`. The value is read while `Debug` prints it.
 struct Decoded<'a, 'p> {
     ty: &'a Type,
     source: &'a PayloadSource<'p>,
 }
 
-/// The next value of a [`PayloadSource`] that is an element of a slice or array: if it has no bytes, it takes one byte.
+/// The next value in a [`PayloadSource`], an element of a slice or array. An element without bytes is stored as one
+/// byte, which is skipped.
 struct Element<'a, 'p>(Decoded<'a, 'p>);
 
 impl<'a, 'p> Decoded<'a, 'p> {

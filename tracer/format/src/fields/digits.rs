@@ -7,9 +7,9 @@
 #[cfg(feature = "fast-floats")]
 use super::shortest::shortest;
 
-/// The greatest number of bytes of literal text in one step of the fast way.
+/// The greatest number of bytes of literal text in one step of a fast plan.
 pub(super) const CHUNK: usize = 16;
-/// The number of bytes that a step of the fast way may write without a test for room: literal, sign, eight digits,
+/// The number of bytes that a step of a fast plan may write after one test for room: literal, sign, eight digits,
 /// point, eight digits; or literal, `0x` and sixteen digits.
 pub(super) const ROOM: usize = CHUNK + 1 + 8 + 1 + 8;
 /// The greatest number of bytes that a number takes; the longest is `-0.000012345678901234567`.
@@ -17,7 +17,8 @@ pub(super) const NUMBER: usize = 26;
 /// A page into which one number can be written, filled with zeros.
 pub(super) const NUMBER_PAGE: [u8; NUMBER + ROOM] = [0; NUMBER + ROOM];
 
-/// Writes `bytes` at the index `at` of `room`. The compiler sees at each call that they fit, and removes the test.
+/// Writes `bytes` at the index `at` of `room`. The compiler sees at each call that the bytes fit, and removes the
+/// bounds check.
 #[inline(always)]
 pub(super) fn put<const N: usize>(room: &mut [u8; ROOM], at: usize, bytes: [u8; N]) {
     if let Some(place) = room.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
@@ -42,7 +43,8 @@ pub(super) fn signed(page: &mut [u8], at: usize, number: i64) -> Option<usize> {
     unsigned(page, at, number.unsigned_abs())
 }
 
-/// Writes an integer. `at` must be at most the length of a literal and a sign, in bytes.
+/// Writes an integer at the index `at` of `page`. Before `at`, there may be only a literal and a sign, so that the
+/// digits fit in the [`ROOM`] at the beginning of `page`.
 #[inline(always)]
 pub(super) fn unsigned(page: &mut [u8], at: usize, number: u64) -> Option<usize> {
     if number < EIGHT_DIGITS {
@@ -117,7 +119,8 @@ pub(super) fn float32(page: &mut [u8], at: usize, value: f32, debug: bool) -> Op
     if in_range { shortest(page, at, value, value.into(), debug) } else { None }
 }
 
-/// Writes `scaled / 100_000_000`, which is below 100,000,000.
+/// Writes a decimal number below 100,000,000 with up to eight digits after the point. `scaled` is the number times
+/// 100,000,000.
 #[inline(always)]
 fn eight_decimals(room: &mut [u8; ROOM], at: usize, scaled: u64, debug: bool) -> usize {
     let at = up_to_eight(room, at, scaled / EIGHT_DIGITS);
@@ -130,8 +133,8 @@ fn eight_decimals(room: &mut [u8; ROOM], at: usize, scaled: u64, debug: bool) ->
     at + decimals
 }
 
-/// Returns `None` without writing the float: the caller has std write it, because a program that shows floats has std's
-/// code anyway.
+/// Returns `None` and writes nothing: without the feature `fast-floats`, the caller lets std write the float. A program
+/// that shows floats contains std's code for them anyway.
 #[cfg(not(feature = "fast-floats"))]
 fn shortest<F>(_: &mut [u8], _: usize, _: F, _: f64, _: bool) -> Option<usize> {
     None
@@ -172,7 +175,7 @@ pub(super) fn fixed(page: &mut [u8], at: usize, value: f64, precision: usize) ->
     text(page, at, all.get(16 - precision..)?)
 }
 
-/// The powers of ten by which the mantissa of a float can be multiplied in 128 bits.
+/// The powers of ten with which the mantissa of a float can be multiplied without overflow in 128 bits.
 pub(super) const POWERS: [u64; 16] = {
     let mut powers = [1; 16];
     let mut at = 1;

@@ -19,25 +19,24 @@ use crate::template::Trait;
 #[derive(Clone, Debug)]
 pub(super) struct FastPlan {
     runs: Box<[Segment]>,
-    /// Whether the message is one segment whose literal text needs no escapes: then only texts and characters among the
-    /// arguments may need some.
+    /// Whether the plan has only one segment, and no literal text in it needs escapes. Then only texts and characters
+    /// among the arguments may need escapes.
     clean: bool,
 }
 
-/// A list of steps, and the field after them that no step can write, if there is one.
+/// A list of steps, and the field that follows them if no step can write that field.
 #[derive(Clone, Debug)]
 struct Segment {
     steps: Box<[Step]>,
-    /// The greatest number of bytes that the steps write, plus [`ROOM`], without the texts among the
-    /// arguments.
+    /// The greatest number of bytes that the steps write, not counting arguments that are texts, plus [`ROOM`].
     page: usize,
-    /// Whether some arguments are texts.
+    /// Whether the steps show arguments that are texts.
     texts: bool,
     /// The index of the field that follows the steps, if there is one.
     then: Option<usize>,
 }
 
-/// A piece of literal text, then perhaps an argument.
+/// One step of a fast plan: writes a piece of literal text, then an argument if there is one.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     literal: [u8; CHUNK],
@@ -133,8 +132,8 @@ impl FastPlan {
     }
 }
 
-/// Appends the text of a field that no step can write. Takes and returns the reader by value, so that it stays in
-/// registers elsewhere.
+/// Appends the text of a field that no step can write. Takes the reader by value and returns it, so that the caller can
+/// keep its reader in registers.
 #[inline(never)]
 fn render_field<'p>(
     plan: &SitePlan,
@@ -185,7 +184,7 @@ impl Segment {
     }
 }
 
-/// Returns whether escaping leaves the text unchanged, whatever follows it.
+/// Returns whether escaping leaves `text` unchanged, whatever text follows.
 fn is_clean(text: &[u8]) -> bool {
     let mut escaped = Vec::new();
     escape_into(&mut escaped, text, EscapeContext::Line);

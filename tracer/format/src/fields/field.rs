@@ -31,7 +31,7 @@ pub(super) struct Field {
 pub(super) enum Size {
     None,
     Is(usize),
-    /// The value of the argument with this index, which has 64 bits.
+    /// The size is the value of the argument with this index, an integer of 64 bits.
     Argument(usize),
 }
 
@@ -49,24 +49,25 @@ impl Size {
     }
 }
 
-/// The kind of a field's body, which decides how the body is padded to the width.
+/// The kind of text that was printed for a value, the *body*. It decides how the body is padded to the width of the
+/// placeholder.
 #[derive(Clone, Copy, Debug)]
 enum Body {
-    /// A number. Zeros are inserted after its sign and prefix, which have this number of bytes.
+    /// The body is a number: zeros are inserted after its sign and prefix, whose length is this number of bytes.
     Number(usize),
     Text,
-    /// A body that is not padded.
+    /// The body is not padded, whatever the width.
     Unpadded,
 }
 
 impl Field {
-    /// Returns whether only the trait, and perhaps `#`, affect the text: fill, alignment and `0` have no effect without
-    /// a width.
+    /// Returns whether the placeholder has no width, no precision, no `+` and no case of hex digits. Then its text
+    /// depends only on the trait and on `#`: without a width, fill, alignment and `0` have no effect.
     pub(super) fn is_plain(&self) -> bool {
         self.width == Size::None && self.precision == Size::None && !self.plus && self.hex.is_none()
     }
 
-    /// Returns the precision, if the format string contains it and neither a width nor `+`.
+    /// Returns the precision if it is a number in the format string, and the placeholder has neither a width nor `+`.
     pub(super) fn only_precision(&self) -> Option<usize> {
         match self.precision {
             Size::Is(digits) if self.width == Size::None && !self.plus => Some(digits),
@@ -74,7 +75,7 @@ impl Field {
         }
     }
 
-    /// Returns whether neither width nor precision is an argument.
+    /// Returns whether the placeholder needs no other argument: neither its width nor its precision is one.
     pub(super) fn needs_no_other(&self) -> bool {
         !matches!(self.width, Size::Argument(_)) && !matches!(self.precision, Size::Argument(_))
     }
@@ -154,8 +155,8 @@ impl Field {
         Ok(())
     }
 
-    /// Appends a value that std pads like a text, and prints by Display, if the type has it, in the same way as by
-    /// Debug.
+    /// Appends a value of a type whose `Debug` std pads like a text, and whose `Display`, if there is one, prints the
+    /// same text.
     #[cold]
     fn debug(&self, value: &dyn Debug, precision: Option<usize>, out: &mut Vec<u8>) -> Body {
         // Appending to a vector does not fail.
@@ -262,7 +263,8 @@ impl Field {
         }
     }
 
-    /// Adds the `missing` fill characters to the body that begins at `start`.
+    /// Adds `missing` fill characters around the body that begins at the index `start` of `out`, as the alignment says;
+    /// `default` is the alignment if the placeholder has none.
     fn pad(&self, out: &mut Vec<u8>, start: usize, missing: usize, default: Align) {
         let before = match self.align.unwrap_or(default) {
             Align::Left => 0,

@@ -169,7 +169,7 @@ impl<'p> ValueReader<'p> {
         })
     }
 
-    /// Reads the bytes of one value of a type; decodes only the parts that determine its length.
+    /// Reads the bytes of one value of the type `ty`; decodes only the parts that determine the length of the value.
     pub(super) fn bytes_of(&mut self, ty: &Type) -> Result<&'p [u8], PayloadError> {
         let before = self.rest;
         self.skip(ty)?;
@@ -229,8 +229,8 @@ impl<'p> ValueReader<'p> {
         Ok(())
     }
 
-    /// Ends an element that began when `before` bytes remained: after an element without bytes, skips
-    /// one byte.
+    /// Ends the reading of an element of a slice or array; `before` is the number of bytes that remained when it began.
+    /// Skips one byte if the element has read none, because such an element is stored as one byte.
     pub(super) fn end_element(&mut self, before: usize) -> Result<(), PayloadError> {
         if self.remaining() == before {
             self.take::<1>()?;

@@ -1,4 +1,5 @@
-//! The cause of a process's end: the part of an `# end` line that adds to the reason why the file ends.
+//! The cause of a process's end, such as a signal. An `# end` line states the reason why the file ends and, if the
+//! process has ended, also this cause.
 
 use super::payload::{PayloadReader, PayloadWriter};
 use super::reasons::{EndReason, Name};

@@ -1,10 +1,10 @@
-//! The readings of the system's clocks at the moment when the ticks and the wall clock were read: the rest of a `#
-//! clock` line.
+//! The readings of the system's clocks in a `# clock` line. They were taken together with the ticks and the wall clock
+//! of that line.
 
 use super::payload::{PayloadReader, PayloadWriter};
 
-/// The readings of the system's clocks at the moment of a `# clock` line. A reading that a system does not have or
-/// does not report is `None`; in files of versions 1 and 2 all are.
+/// The readings of the system's clocks at the moment of a `# clock` line. A reading that a system does not have or does
+/// not report is `None`; in files of versions 1 and 2 every reading is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SystemClocks {
     /// The number of ticks between the two readings of the counter, one before and one after the reading of the clocks;

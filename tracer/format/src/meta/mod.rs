@@ -65,7 +65,7 @@ pub struct End {
     pub cause: Cause,
     /// The ticks of the process's last sign of life, if the file ends with the process and these ticks are known.
     pub seen: Option<Ticks>,
-    /// The counts of the file's lines that are counted apart.
+    /// The numbers of lines in the file that are not counted as records.
     pub apart: SeparateCounts,
     /// The time for which the thread has waited for the tracer, according to the file's lines.
     pub waited: Waited,
@@ -76,10 +76,11 @@ pub struct End {
 /// earlier version of the tracer has written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waited {
-    /// The sum of the file's `# wait` and `# stall` lines, in nanoseconds.
+    /// The sum of the times in the file's `# wait` and `# stall` lines, in nanoseconds.
     pub ns: u64,
-    /// The part of `ns` that was not for room in the ring: for a ring, for its memory, or for the list of modules. If a
-    /// recoverer has ended the file, this part contains only the waits that the recoverer has written.
+    /// The part of `ns` in which the thread waited for something else than room in its ring: for a ring, for the ring's
+    /// memory, or for the list of modules. If a recoverer has ended the file, this is only the time of the waits that
+    /// the recoverer has written.
     pub for_ring_ns: u64,
 }
 
@@ -149,8 +150,8 @@ pub enum Meta {
     },
     /// The thread has waited because of the tracer; the wait ended at this line.
     Wait(Wait),
-    /// The counter of the thread's processor went back; lines keep the ticks of the line before this one until the
-    /// counter has caught up.
+    /// The counter of the thread's processor went back. Lines have the ticks of the line before this one until the
+    /// counter has passed those ticks again.
     Backward {
         /// The number of ticks by which the counter went back.
         ticks: u64,

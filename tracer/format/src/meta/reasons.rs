@@ -1,4 +1,4 @@
-//! The words for kinds and reasons in `#` lines, and unknown words.
+//! The words for kinds and reasons in `#` lines, and words that this version does not know.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use std::fmt;
 pub enum ClockKind {
     /// The processor's counter, read in program order, after the instructions before it.
     Ordered,
-    /// The processor's counter, read out of order: if a thread hands over to another one, their ticks may show the
-    /// reverse order.
+    /// The processor's counter, which the processor may read earlier or later than the program says: if one thread
+    /// hands over to another, the ticks of the second may be smaller than those of the first.
     Fast,
     /// The operating system's monotonic clock, in nanoseconds.
     System,
@@ -70,7 +70,7 @@ impl LossReason {
     /// The number of reasons.
     pub const COUNT: usize = 8;
 
-    /// All reasons, in their order.
+    /// All reasons, in the order of their numbers.
     pub const ALL: [LossReason; LossReason::COUNT] = [
         LossReason::Full,
         LossReason::Panic,
@@ -100,8 +100,8 @@ impl LossReason {
     }
 }
 
-/// A name in a `#` line that this version need not know, such as a reason of a later version. It is shortened to
-/// [`MAX_NAME_BYTES`](Name::MAX_NAME_BYTES) bytes.
+/// A name in a `#` line, such as a reason that only later versions know. Of a longer name, only the first
+/// [`MAX_NAME_BYTES`](Name::MAX_NAME_BYTES) bytes are kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
     bytes: [u8; Name::MAX_NAME_BYTES],
@@ -109,7 +109,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// The greatest length of a kept name in bytes.
+    /// The greatest number of bytes of a name that are kept.
     pub const MAX_NAME_BYTES: usize = 31;
 
     /// Returns `text` as a name; `None` if it is not a word of visible ASCII characters, or begins with `"`.

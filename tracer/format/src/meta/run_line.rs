@@ -11,7 +11,7 @@ use crate::wall::Wall;
 /// The first version that has a checksum in its `# run` lines.
 pub const FIRST_CHECKED: u32 = 2;
 
-/// The last key of a `# run` line; eight hex digits in lower case follow, and nothing more.
+/// The text of the last key of a `# run` line. After it there are eight hex digits in lower case, and nothing more.
 pub(super) const CHECK: &[u8] = b" check=";
 
 pub(super) const CHECK_DIGITS: usize = 8;

@@ -42,11 +42,11 @@ pub enum RecordKind {
     Captured = 3,
     /// A function was entered: word 0 contains an address in the function, see [`Record::address`].
     Enter = 4,
-    /// A function was left: word 0 contains the same address as the record of the entry. If a hook records 0, the
-    /// call that was entered last is left.
+    /// A function was left: word 0 contains the same address as the record of the entry. A hook may record 0 instead:
+    /// then the call that was entered last is left.
     Leave = 5,
-    /// A call stack: the payload is addresses, the innermost first. It belongs to the record before it if that
-    /// has the same ticks.
+    /// A call stack: the payload is addresses, the innermost first. The stack belongs to the record before it if both
+    /// have the same ticks.
     Stack = 6,
     /// The payload of a `#` line; only in raw files, see [`crate::raw`].
     Meta = 7,
@@ -90,7 +90,8 @@ impl RecordKind {
         })
     }
 
-    /// Returns whether records of this kind may be in a ring; false for pads.
+    /// Returns whether a ring may contain records of this kind. False for pads, which fill blocks but are not read as
+    /// records.
     #[must_use]
     const fn is_in_rings(self) -> bool {
         use RecordKind::{Meta, Other, Pad, Site, State};
@@ -119,9 +120,9 @@ impl RecordKind {
     }
 }
 
-/// The range of kinds that later versions may write into a ring, except the kinds in it that are known. If a program
-/// finds an unknown kind in this range, it leaves the ring to later versions; any other unknown number, including
-/// zero, is damage.
+/// The numbers of kinds that later versions may write into a ring; they include some known kinds. If a program finds a
+/// kind in this range that it does not know in rings, it leaves the ring to later versions. Any other unknown number,
+/// including zero, is damage.
 pub const RESERVED: std::ops::RangeInclusive<u8> = 7..=31;
 
 /// Returns whether only a later version can have put a record of this kind into a ring.
@@ -129,12 +130,12 @@ fn is_reserved(kind: u8) -> bool {
     RESERVED.contains(&kind) && !RecordKind::of(kind).is_some_and(RecordKind::is_in_rings)
 }
 
-/// The flags of a record: a set of bits, some of which have another meaning for another kind of record.
+/// The flags of a record: a set of bits. The meaning of a bit may depend on the kind of the record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// The flags of a whole message: none.
+    /// No flags, as of a message in one piece.
     pub const NONE: Flags = Flags(0);
     /// The flag of a piece that is not the last of its message.
     pub const MORE: Flags = Flags(1);
@@ -162,7 +163,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Returns the flags that the `>` or `<` line of a [`RecordKind::Scope`] shows.
+    /// Returns those of the flags of a [`RecordKind::Scope`] that its `>` or `<` line shows.
     #[must_use]
     pub const fn of_calls(self) -> Flags {
         Flags(self.0 & (Flags::UNWINDING.0 | Flags::ENDED.0 | Flags::CANCELLED.0))
@@ -175,7 +176,7 @@ impl Flags {
     }
 }
 
-/// The word that pads a block.
+/// The word that fills the rest of a block: a record of the kind [`RecordKind::Pad`].
 pub const PAD_WORD: u64 = RecordKind::Pad as u64;
 
 /// Returns word 0 of a message piece. `len` must be at most [`MAX_PAYLOAD`].
@@ -197,23 +198,23 @@ pub const fn captured_word(site: u32, len: usize) -> u64 {
     (site as u64) << 32 | ((len & MAX_PAYLOAD) as u64) << 16 | RecordKind::Captured as u64
 }
 
-/// The number of bits of an address in a record: those of user space.
+/// The number of bits of an address in a record, enough for all addresses of user space.
 const ADDRESS_BITS: u32 = 54;
-/// The bit of word 0 that is set if a compiler's hook has recorded the function.
+/// The number of the bit in word 0 that is set if a compiler's hook has recorded the function.
 const HOOK_BIT: u32 = 62;
-/// The bit of word 0 that is set if a function is left because a panic unwinds the stack.
+/// The number of the bit in word 0 that is set if a function is left because a panic unwinds the stack.
 const UNWINDING_BIT: u32 = 63;
 
-/// Returns word 0 of the record that the function that contains `address` was entered. Addresses of user space
-/// have at most 54 bits unless the program has asked for larger ones.
+/// Returns word 0 of a [`RecordKind::Enter`]; `address` is an address in the function that was entered. Addresses of
+/// user space have at most 54 bits unless the program has asked for larger ones.
 #[must_use]
 #[inline(always)]
 pub const fn enter_word(address: u64) -> u64 {
     address_bits(address) | RecordKind::Enter as u64
 }
 
-/// Returns word 0 of the record that a function was left; `address` is that of the record of its entry. `unwinding`
-/// is true if a panic unwinds the stack.
+/// Returns word 0 of a [`RecordKind::Leave`]; `address` is the address in the record of the function's entry.
+/// `unwinding` is true if the function is left because a panic unwinds the stack.
 #[must_use]
 #[inline(always)]
 pub const fn leave_word(address: u64, unwinding: bool) -> u64 {
@@ -227,8 +228,8 @@ pub const fn hook_enter_word(address: u64) -> u64 {
     enter_word(address) | 1 << HOOK_BIT
 }
 
-/// Returns word 0 of the record that a compiler's hook makes when a function is left. `address` is that of the record
-/// of the entry; 0 means the call that was entered last.
+/// Returns word 0 of the record that a compiler's hook makes when a function is left. `address` is the address in the
+/// record of the entry, or 0 for the call that was entered last.
 #[must_use]
 #[inline(always)]
 pub const fn hook_leave_word(address: u64) -> u64 {
@@ -240,7 +241,7 @@ const fn address_bits(address: u64) -> u64 {
     (address & ((1 << ADDRESS_BITS) - 1)) << 8
 }
 
-/// Returns word 0 of the record that the function or span of a site was entered, or left if the flags contain
+/// Returns word 0 of a [`RecordKind::Scope`]: the function or span of a site was entered, or left if the flags contain
 /// [`Flags::LEAVE`].
 #[must_use]
 #[inline(always)]
@@ -308,7 +309,8 @@ impl<'a> Record<'a> {
         (sound && flags & !kind.flags().0 == 0).then_some(record)
     }
 
-    /// Returns the record of a function's entry or exit that has this word 0; `None` if it is the word of another kind.
+    /// Returns the record of a function's entry or exit with this word 0 and these ticks; `None` if the word is that of
+    /// a record of another kind.
     #[inline(always)]
     pub(crate) fn call(word: u64, ticks: Ticks) -> Option<Record<'static>> {
         let kind = match RecordKind::of(word as u8) {
@@ -400,22 +402,22 @@ impl<'a> Record<'a> {
         self.has_address() || self.kind == RecordKind::Stack
     }
 
-    /// Returns whether the record becomes lines, and so has ticks.
+    /// Returns whether the ticks of the record have a meaning. Only a [`RecordKind::Site`], which becomes no line, has
+    /// none.
     #[must_use]
     pub fn has_ticks(&self) -> bool {
         self.kind != RecordKind::Site
     }
 
-    /// Returns whether the record is counted, because a call of the tracer made it. Of a message in pieces, only the
-    /// last piece is counted, which makes the message whole.
+    /// Returns whether the record is counted as a record: a call of the tracer has made it. Of a message in several
+    /// pieces, only the last piece is counted.
     #[must_use]
     #[inline]
     pub fn counts(&self) -> bool {
         self.kind.is_made() && !(self.kind == RecordKind::Message && self.flags().has(Flags::MORE))
     }
 
-    /// Returns whether this record begins what a call of the tracer has made: it was made by a call, and is not a later
-    /// piece of a message.
+    /// Returns whether a call of the tracer has made this record, and the record is not a later piece of a message.
     #[must_use]
     pub fn begins(&self) -> bool {
         self.kind.is_made() && !self.continues()
@@ -438,11 +440,11 @@ impl<'a> Record<'a> {
 /// The committed records of a ring between two positions, in order.
 ///
 /// The iterator reads only the given bytes and treats them as hostile: if it finds an impossible record, it skips the
-/// rest of the block and counts it in [`Records::damaged`].
+/// rest of the block and counts the block in [`Records::damaged`].
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
-    /// The bytes from `pos` on; the second part is the part after the ring's end, at the ring's
-    /// start.
+    /// The bytes from the position `pos` on, in two parts: up to the end of the ring's data, and from the beginning of
+    /// that data on.
     parts: [&'a [u8]; 2],
     pos: u64,
     block: u64,
@@ -451,8 +453,8 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Returns the records in `parts`, whose first byte has position `pos`, in blocks of `block` bytes (a
-    /// power of two).
+    /// Returns the records in `parts`; `pos` is the position of the first byte, and `block` is the number of bytes of a
+    /// block, a power of two.
     #[must_use]
     pub fn new(parts: [&'a [u8]; 2], pos: u64, block: u64) -> Records<'a> {
         debug_assert!(block.is_power_of_two() && pos % ALIGN as u64 == 0);
@@ -472,9 +474,11 @@ impl<'a> Records<'a> {
         self.pos
     }
 
-    /// Advances past the next records, and returns their bytes. Stops before a record that is not whole, for which
-    /// `wanted` returns false, that is not in the first of the `parts`, or with which the records would have more than
-    /// `room` bytes.
+    /// Advances past the next records, and returns their bytes. Stops before a record that
+    /// - is not whole,
+    /// - is not in the first of the `parts`,
+    /// - would make the result longer than `room` bytes, or
+    /// - is not wanted: `wanted` returns false for it.
     #[inline]
     pub(crate) fn take_whole(
         &mut self,
@@ -504,7 +508,8 @@ impl<'a> Records<'a> {
         self.damaged
     }
 
-    /// Returns the first unknown kind in [`RESERVED`] that was found; [`Records::damaged`] counts its record, too.
+    /// Returns the first kind in [`RESERVED`] that was found and is unknown in rings. [`Records::damaged`] counts the
+    /// block with this record, too.
     #[must_use]
     pub fn unknown(&self) -> Option<u8> {
         self.unknown
@@ -577,14 +582,14 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Reads the record of a ring whose word 0 is `word`; `rest` follows the word, `border` is the distance to the
-/// block's end in bytes.
+/// Reads a record from the bytes of a ring. `word` is word 0 of the record, and `rest` are the bytes after that word;
+/// `border` is the number of bytes from the beginning of the record to the end of its block.
 #[inline(always)]
 fn read_here(word: u64, rest: &[u8], border: u64) -> Option<Record<'_>> {
     Record::read(word, rest).filter(|record| record.kind.is_in_rings() && record.bytes() as u64 <= border)
 }
 
-/// Reads a record as [`read_here`] does; `None` also if the record is not whole.
+/// Reads a record as [`read_here`] does, but returns `None` also if the record is only a piece of a message.
 #[inline(always)]
 fn read_whole(word: u64, rest: &[u8], border: u64) -> Option<Record<'_>> {
     read_here(word, rest, border).filter(Record::is_whole)

@@ -111,8 +111,8 @@ pub struct Site {
     pub kind: SiteKind,
     /// The level of the site's records.
     pub level: Level,
-    /// Whether an earlier site of the run is in the same line of the same function, so that only the number
-    /// distinguishes them.
+    /// Whether an earlier site of the run is in the same line of the same function. Then only their numbers distinguish
+    /// the two sites.
     pub shares_line: bool,
     /// The name by which filters select records, if the program gives one; otherwise empty, and filters use the
     /// module.
@@ -188,8 +188,8 @@ impl Site {
     }
 }
 
-/// The least number of bytes after the descriptor in an entry that has further fields; fewer bytes are zeros that
-/// fill the entry.
+/// The least number of bytes that follow the descriptor in an entry with further fields. If fewer bytes follow, the
+/// entry ends with its descriptor, and the bytes are zeros that fill it.
 const EXTENDED_FROM: usize = 8;
 
 fn put_number(out: &mut Vec<u8>, number: u32) {
@@ -201,7 +201,7 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-/// The bytes of an entry that were not read yet.
+/// The bytes of a site's entry that were not read yet.
 struct EntryBytes<'a>(&'a [u8]);
 
 impl<'a> EntryBytes<'a> {

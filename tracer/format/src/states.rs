@@ -41,7 +41,7 @@ pub enum StateChange {
     Started = 4,
     /// The thread has ended.
     Ended = 5,
-    /// Unknown changes: records of a processor are missing.
+    /// Changes are not known here, because records of a processor are missing.
     Gap = 6,
 }
 
@@ -134,15 +134,15 @@ pub fn write_refusal(why: &[u8], out: &mut Vec<u8>) {
     PayloadWriter::new(out, "no_states").quoted("why", why);
 }
 
-/// Returns the reason in the payload of a `#` line why a file has no states; `None` if it has none.
+/// Returns the reason why a file has no states; `None` if `payload`, that of a `#` line, does not contain the reason.
 #[must_use]
 pub fn refusal(payload: &[u8]) -> Option<Vec<u8>> {
     let (_, fields) = split(payload).filter(|(word, _)| *word == b"no_states")?;
     fields.string("why")
 }
 
-/// The sums of the times that a thread has spent in its states, in nanoseconds, up to the last reading: every user may
-/// read these sums of the kernel.
+/// The times that a thread has spent in each state, in nanoseconds, up to the last time that they were read. The kernel
+/// lets every user read these times, also if it refuses to report changes of states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadTotals {
     /// The thread's id.

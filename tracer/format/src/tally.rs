@@ -42,8 +42,8 @@ impl Tally {
         self.closed + u64::from(self.open.is_some())
     }
 
-    /// Handles the last line of a text, of which the text has only the beginning. If this `line` continues the last
-    /// message, that message is not whole, and is no longer counted.
+    /// Handles the last line of a text that is cut off inside this line. If `line` continues the last message, that
+    /// message is not whole, and is no longer counted.
     pub fn ends_in(&mut self, line: &Line<'_>) {
         if line.kind == Kind::Continuation {
             self.open = None;

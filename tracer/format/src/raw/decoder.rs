@@ -50,11 +50,11 @@ pub enum Decoded<'a> {
         /// The captured values; `None` if the message was formatted by its thread.
         values: Option<&'a [u8]>,
     },
-    /// The lines of other records, one line for each record.
+    /// The lines of records of other kinds, one line for each record.
     Lines(&'a [u8]),
 }
 
-/// A writer of the lines of calls that [`Decoder::records`] passes on, for one thread.
+/// A writer that turns the calls that [`Decoder::records`] passes on into lines of one thread.
 #[derive(Clone, Debug)]
 pub struct CallLines(LineWriter);
 
@@ -71,7 +71,7 @@ impl CallLines {
     }
 }
 
-/// A function that gives each site a number, from 1, which means the same in all files.
+/// A function that gives each site a number, from 1. In all files, the same number means the same site.
 #[derive(Clone)]
 pub struct SiteNumbers(pub Arc<dyn Fn(&Site) -> u32 + Send + Sync>);
 
@@ -89,12 +89,13 @@ pub struct Decoder {
     plans: Plans,
     /// The sites that the current block has defined so far.
     defined: Defined,
-    /// The function that numbers sites, and its number for each site found so far, indexed by the number in the file.
+    /// The function that numbers sites, and the number that it has returned for each site found so far; the index is
+    /// the number of the site in the file.
     numbers: Option<(SiteNumbers, Vec<u32>)>,
     last: Ticks,
     most: Ticks,
     behind: bool,
-    /// Whether, since the range began, the ticks of a record went back or were outside the range.
+    /// Whether the ticks of a record in the current range went back, or were outside the range of ticks to decode.
     went_back: bool,
     open: bool,
     short: ShortCalls,
@@ -213,8 +214,8 @@ impl Decoder {
         found
     }
 
-    /// Calls `take` with successive calls, up to a record of another kind; returns the position in the file where these
-    /// calls end.
+    /// Calls `take` with each of the next calls, up to a record of another kind; returns the position in the file where
+    /// these calls end.
     #[inline]
     fn for_each_call(
         &mut self,
@@ -246,16 +247,16 @@ impl Decoder {
         at
     }
 
-    /// Calls `take` with the entries that were held back because their calls might be short; if `is_end` is set,
-    /// because the range ends, also with the entry and the exit of the call that was left out last, unless a record has
-    /// followed that call.
+    /// Calls `take` with the entries that were held back because their calls might be short. At the end of a range
+    /// (`is_end`), also passes the entry and the exit of the call that was left out last, if no record has followed
+    /// that call.
     #[inline]
     fn take_held(&mut self, is_end: bool, take: &mut impl FnMut(Decoded<'_>)) {
         self.short.give_back(is_end, |record| take(Decoded::Call(record.ticks, *record)));
     }
 
-    /// Calls `take` with the content of a record; if the record is a piece of a message, only appends its text to
-    /// `text`, until the message is whole. Returns false if the record cannot be read.
+    /// Calls `take` with the content of a record. If the record is a piece of a message, appends its text to `text`
+    /// instead, and calls `take` after the last piece. Returns false if the record cannot be read.
     fn decode_record(
         &mut self,
         record: &Record<'_>,
@@ -316,8 +317,8 @@ impl Decoder {
         true
     }
 
-    /// Prepares for a record with these ticks that begins something new: calls `take` with the text of the message
-    /// before it if that message lacks its last piece, and with a `# backward` line if the record needs one.
+    /// Prepares for a record with these ticks that does not continue a message. Calls `take` with the message before
+    /// the record if the last piece of that message is missing, and with a `# backward` line if the record needs one.
     #[inline]
     fn begin_record(
         &mut self,
@@ -332,8 +333,8 @@ impl Decoder {
         open.end(text, take);
     }
 
-    /// If the last message lacks its last piece, calls `take` with the message and with the line that reports it as
-    /// torn.
+    /// If the last piece of the last message is missing, calls `take` with the message and with the line that reports
+    /// the message as torn.
     fn take_torn(&mut self, text: &mut Vec<u8>, open: &mut OpenMessage, take: &mut impl FnMut(Decoded<'_>)) {
         if self.open {
             let mut torn = Vec::new();
@@ -345,8 +346,8 @@ impl Decoder {
         }
     }
 
-    /// Sets the decoder up for the records from `from` on and before `until`; returns the range of bytes that contains
-    /// them.
+    /// Prepares the decoder for the records from the ticks `from` on and before `until`; returns the range of bytes
+    /// that contains these records.
     fn begin_times(&mut self, raw: Raw<'_>, from: Ticks, until: Option<Ticks>) -> Range<usize> {
         let start = if from.0 == 0 { 0 } else { raw.position(from) };
         let end = until.map_or(raw.bytes.len(), |until| raw.position(until)).max(start);
@@ -439,9 +440,8 @@ impl Decoder {
         at
     }
 
-    /// Appends the lines of the entries that were held back because their calls might be short; if `is_end` is set,
-    /// because the range ends, also the lines of the call that was left out last, unless a record has followed that
-    /// call.
+    /// Appends the lines of the entries that were held back because their calls might be short. At the end of a range
+    /// (`is_end`), also appends the lines of the call that was left out last, if no record has followed that call.
     #[inline]
     fn write_held(&mut self, is_end: bool, out: &mut Vec<u8>) {
         let lines = &self.lines;
@@ -462,7 +462,7 @@ impl Decoder {
         end
     }
 
-    /// Defines the sites whose entries come before a position, in the block of that position.
+    /// Defines the sites that are defined before `position` in the block that contains `position`.
     fn define_before(&mut self, raw: Raw<'_>, position: usize) {
         self.defined.clear();
         let block = position / BLOCK_BYTES * BLOCK_BYTES;
@@ -570,8 +570,9 @@ impl Decoder {
         }
     }
 
-    /// Sets the ticks of the next line. Ticks that go back, or are outside the range, are moved into it; a `# backward`
-    /// line reports the first of successive records whose ticks are moved.
+    /// Sets the ticks of the next line. If `ticks` are smaller than those of the line before, or outside the range to
+    /// decode, the line gets the nearest ticks that are allowed; a `# backward` line reports the first of successive
+    /// records that are changed like that.
     #[inline]
     fn advance_ticks(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
         let shown = ticks.clamp(self.last, self.most);
@@ -598,7 +599,7 @@ impl Decoder {
         true
     }
 
-    /// Returns whether the current block defines the site, and the site is one of the tracer's locks.
+    /// Returns whether the current block defines the site, and the site is in the tracer's own code that records locks.
     fn is_lock_site(&self, site: u32) -> bool {
         self.defined.has(site) && self.plans.is_lock_site(site)
     }
@@ -629,15 +630,17 @@ impl Decoder {
     }
 }
 
-/// The message that was begun last in a [decoding of records](Decoder::records).
+/// The message that [`Decoder::records`] is putting together from pieces.
 #[derive(Default)]
 struct OpenMessage {
-    /// The number of the message's site; `None` if the current text belongs to other records.
+    /// The number of the message's site; `None` if the collected text is not that of a message but lines of other
+    /// records.
     site: Option<u32>,
 }
 
 impl OpenMessage {
-    /// Calls `take` with the text of the message or the lines in `text`, which no record continues, and clears `text`.
+    /// Calls `take` with the collected `text`, which is complete: a message, or lines of other records. Then clears
+    /// `text`.
     #[inline]
     fn end(&mut self, text: &mut Vec<u8>, take: &mut impl FnMut(Decoded<'_>)) {
         if text.is_empty() {
@@ -651,7 +654,7 @@ impl OpenMessage {
     }
 }
 
-/// The next records, as long as they are whole messages or calls, and their ticks are in order.
+/// The next records of a raw file, up to a record that is neither a whole message nor a call, or whose ticks go back.
 struct RawMessages<'d, 'a> {
     raw: Raw<'a>,
     decoder: &'d Decoder,

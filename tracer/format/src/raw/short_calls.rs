@@ -46,9 +46,9 @@ impl ShortCalls {
         is_left_out
     }
 
-    /// Passes the entries that are held back to `take`, and forgets them. If `is_end` is set, because a range ends,
-    /// also passes the entry and the exit of the call that was left out last to `take`, unless a record has followed
-    /// that call: the last record of a range is never left out.
+    /// Passes the entries that are held back to `take`, and forgets them. At the end of a range (`is_end`), also passes
+    /// the entry and the exit of the call that was left out last, if no record has followed that call: the last record
+    /// of a range is never left out.
     #[inline]
     pub(super) fn give_back(&mut self, is_end: bool, mut take: impl FnMut(&Record<'_>)) {
         if self.held.is_empty() && !self.has_left_out {

@@ -7,9 +7,9 @@ use crate::line::{Kind, Prefix, Ticks};
 use crate::locks;
 use crate::record::{Flags, Record, RecordKind};
 
-/// The length in bytes of the window into which several lines are written at once.
+/// The length in bytes of the window, a part of the output into which several lines are written at once.
 const WINDOW: usize = 4096;
-/// The number of bytes at the end of the window in which no line begins: a longer line may not fit.
+/// The number of bytes at the end of the window in which no line begins, because the line may not fit.
 const LINE: usize = 512;
 
 /// A whole record that may need no escapes.
@@ -30,8 +30,9 @@ pub(crate) enum PlainContent<'a> {
     Address(RecordKind, Flags, u64),
 }
 
-/// Returns the content of a message that its thread has formatted; `None` if its text looks like a lock message
-/// although its site is not one of the tracer's locks (`is_lock`).
+/// Returns the content of a message that its thread has formatted; `None` if the text of the message needs an escape.
+/// It needs one if it looks like a lock message and `is_lock` returns false: the site is not in the tracer's own code
+/// that records locks.
 #[inline(always)]
 pub(crate) fn plain_text<'a>(
     message: &Record<'a>,
@@ -50,7 +51,7 @@ pub(crate) trait PlainRecords {
     fn advance(&mut self);
 }
 
-/// A writer of lines. It holds no text between calls.
+/// A writer of one thread's lines. It holds no text between calls.
 #[derive(Clone, Debug)]
 pub(crate) struct LineWriter {
     prefix: Prefix,
@@ -69,8 +70,9 @@ impl LineWriter {
         self.prefix.begin(out, ticks, Kind::Message);
     }
 
-    /// Writes, after [`LineWriter::message`], the first piece of a message that its thread has formatted. `is_lock`
-    /// says whether its site is one of the tracer's locks, and `more` whether another piece follows.
+    /// Writes the first piece of a message that its thread has formatted, after the beginning that
+    /// [`LineWriter::message`] has written. `is_lock` says whether the message is a lock message of the tracer, and
+    /// `more` whether another piece follows.
     #[inline]
     pub(crate) fn first_piece(
         &self,
@@ -84,8 +86,8 @@ impl LineWriter {
         self.first_text(ticks, text, seems, out);
     }
 
-    /// Writes the first text of a message. If `seems` is set, the message begins like a lock message but is not one:
-    /// then writes its first letter as an escape.
+    /// Writes the first text of a message. `seems` says that the message begins like a lock message, but is not one:
+    /// then the first letter is written as an escape.
     #[inline]
     fn first_text(&self, ticks: Ticks, text: &[u8], seems: bool, out: &mut Vec<u8>) {
         match text.split_first() {
@@ -112,8 +114,8 @@ impl LineWriter {
         }
     }
 
-    /// Writes a whole message of captured arguments; returns false, and writes nothing, if they do not
-    /// fit `plan`.
+    /// Writes a whole message of captured arguments. Returns false, and writes nothing, if the arguments do not fit
+    /// `plan`.
     #[inline]
     pub(crate) fn captured(
         &mut self,
@@ -134,8 +136,8 @@ impl LineWriter {
         rendered
     }
 
-    /// Writes the lines of the next messages, as long as they need no escapes and `out` has less
-    /// than `limit` bytes; returns the number of these messages.
+    /// Writes the lines of the next records, as long as they need no escapes and `out` has less than `limit` bytes;
+    /// returns the number of these records.
     pub(crate) fn plain_lines(&self, next: &mut impl PlainRecords, limit: usize, out: &mut Vec<u8>) -> u64 {
         let mut count = 0;
         while out.len() < limit && next.peek().is_some() {
@@ -153,7 +155,7 @@ impl LineWriter {
         count
     }
 
-    /// Writes lines into `window` until it is nearly full; returns the number of messages and of bytes.
+    /// Writes lines into `window` until it is nearly full; returns the number of lines, and their length in bytes.
     fn fill(&self, next: &mut impl PlainRecords, limit: usize, window: &mut [u8]) -> (u64, usize) {
         let (mut count, mut at) = (0, 0);
         let limit = limit.min(WINDOW - LINE);
@@ -201,8 +203,8 @@ impl LineWriter {
         Some(start + length + 1)
     }
 
-    /// Writes the line of a function that was entered or left, or of a call stack. `place` is the text of the place of
-    /// the record's site, if it is known.
+    /// Writes the line of a function that was entered or left, or of a call stack. `place` is the text of the site's
+    /// place in the source, if the record has a site and the place is known.
     pub(crate) fn function(
         &self,
         ticks: Ticks,

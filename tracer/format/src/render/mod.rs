@@ -18,22 +18,23 @@ use crate::states::ThreadState;
 use crate::wait::{Wait, WaitCause};
 pub(crate) use lines::{LineWriter, PlainContent, PlainRecord, PlainRecords, plain_text};
 
-/// The number of records that are rendered one by one after a record that cannot be rendered in a batch; then a batch
-/// is tried again.
+/// The number of records that are rendered one by one after a record that could not be rendered in a batch. After
+/// these, the renderer tries a batch again.
 pub(crate) const RECORDS_BEFORE_BATCH: u32 = 16;
 
-/// The state from which the renderer of a thread's records continues.
+/// The state from which a renderer continues to render a thread's records. It describes the text in the thread's
+/// current file, and counts of the thread's files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenderState {
-    /// The ticks of the last line of the text.
+    /// The ticks of the last line in the thread's file.
     pub last: Ticks,
-    /// Whether the text ends inside a message, without its last piece and its line feed.
+    /// Whether the file ends inside a message, without the message's last piece and its line feed.
     pub in_message: bool,
-    /// Whether the ring continues a message that is already reported lost.
+    /// Whether the next piece in the ring continues a message that is already reported lost.
     pub in_lost: bool,
-    /// Whether the text ends with an `# end` line.
+    /// Whether the file ends with an `# end` line.
     pub ended: bool,
-    /// The number of messages in the text of the thread's current file.
+    /// The number of messages in the thread's current file.
     pub records: u64,
     /// The numbers of messages reported lost in all existing files of the thread, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
@@ -41,17 +42,17 @@ pub struct RenderState {
     pub stall_ns: u64,
     /// The number of waits that the current file reports.
     pub waits: u64,
-    /// The content of the thread's earlier files.
+    /// The totals of the thread's earlier files that still exist.
     pub in_earlier_files: FileTotals,
     /// Whether the thread's clock went back before `last` and has not caught up yet; a `# backward` line has
     /// reported it.
     pub behind: bool,
 }
 
-/// The totals of some files of a thread, such as those that are no longer written and still exist.
+/// The totals of some files of a thread, for example of its earlier files, which still exist but are no longer written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTotals {
-    /// The number of messages in the files that these totals are of.
+    /// The number of messages in the counted files.
     pub records: u64,
     /// The numbers of messages reported lost in the counted files, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
@@ -62,7 +63,7 @@ pub struct FileTotals {
 }
 
 impl FileTotals {
-    /// Returns the sums of these totals and `others`.
+    /// Returns the sum of these totals and `others`.
     #[must_use]
     pub fn and(&self, others: &FileTotals) -> FileTotals {
         FileTotals {
@@ -86,7 +87,7 @@ impl FileTotals {
 }
 
 impl RenderState {
-    /// Returns the totals of the current file, whose length is `bytes`.
+    /// Returns the totals of the thread's current file alone, whose length is `bytes`.
     #[must_use]
     pub fn here(&self, bytes: u64) -> FileTotals {
         let in_earlier_files = &self.in_earlier_files;
@@ -146,20 +147,20 @@ impl<'a> References<'a> {
 pub struct Renderer {
     state: RenderState,
     form: Form,
-    /// The number of lines of the module table that were appended. A renderer that continues from a state appends
-    /// them again: the repetition does no harm.
+    /// The number of lines of the module table that were appended to the file. A renderer that continues from a state
+    /// begins at 0, so it appends the lines again, which does no harm.
     modules_written: usize,
-    /// Whether the module table has returned its lines since the current records were committed.
+    /// Whether the lines of the module table were read after the records that are being rendered were committed.
     modules_read: bool,
     /// The number of records reported lost in the current file for reasons that no ring counts.
     lost_otherwise: u64,
-    /// The number of states of threads in the current file.
+    /// The number of changes of threads' states (`=` lines) in the current file.
     states: u64,
     /// The time of the waits in the current file that were not for room in the ring, in nanoseconds.
     for_ring_ns: u64,
 }
 
-/// The form of the output.
+/// The form in which the renderer writes records: as lines of text, or unchanged in a raw file.
 #[derive(Clone, Debug)]
 enum Form {
     Text(LineWriter),
@@ -193,8 +194,8 @@ impl Renderer {
         }
     }
 
-    /// Advances the position at which further output begins by the `bytes` bytes that were appended since then, and are
-    /// in the file now. See [`Renderer::begin_at`].
+    /// Advances the position in the file by `bytes`, the number of bytes in the output vector, which were written to
+    /// the file. See [`Renderer::begin_at`].
     pub fn written(&mut self, bytes: usize) {
         if let Form::Raw(raw) = &mut self.form {
             raw.written(bytes);
@@ -221,9 +222,9 @@ impl Renderer {
     /// Appends the records of `main` and `nested` in the order of their ticks, until both are empty or `out` has
     /// `limit` bytes.
     ///
-    /// A nested record is held back while the record inside which it was made may still come: after the last record
-    /// of `main` it is taken only if `idle`. The caller sets `idle` if it has read `main`, then `nested`, and then
-    /// has seen that the thread was not inside a record and that `main` had no further record.
+    /// A nested record is held back while the record inside which it was made may still come: after the last record of
+    /// `main`, a nested record is taken only if `idle` is true. The caller sets `idle` if it has read `main`, then
+    /// `nested`, and then has seen that the thread was not inside a record and that `main` had no further record.
     pub fn records<'a>(
         &mut self,
         main: &mut Records<'a>,
@@ -336,8 +337,8 @@ impl Renderer {
         }
     }
 
-    /// Skips a piece of a message whose beginning is not in this text. Reports the message as torn at its last
-    /// piece, once.
+    /// Skips a piece of a message whose beginning is not in the file. If it is the last piece, reports the message as
+    /// torn, unless the message is already reported lost.
     fn skip_headless_piece(&mut self, piece: &Record<'_>, from_main: bool, out: &mut Vec<u8>) {
         if piece.flags().has(Flags::MORE) {
             return;
@@ -429,8 +430,9 @@ impl Renderer {
         self.modules_written = lines.len();
     }
 
-    /// Sets the ticks of the next line. If they went back (because a virtual machine was moved, or the ring is
-    /// hostile), keeps the last ticks, so that the file stays in order, and reports the break once.
+    /// Sets the ticks of the next line. If `ticks` are smaller than those of the line before (because a virtual machine
+    /// was moved, or the ring is hostile), the line gets the ticks of the line before, so that the file stays in order;
+    /// a `# backward` line reports the first such record.
     fn advance_ticks(&mut self, ticks: Ticks, out: &mut Vec<u8>) {
         let back = self.state.last.0.saturating_sub(ticks.0);
         if back == 0 {
@@ -441,8 +443,8 @@ impl Renderer {
         self.state.behind = back > 0;
     }
 
-    /// Ends a message that lacks its last piece, and reports it as torn. The piece will not come, or will be skipped
-    /// when it comes.
+    /// Ends a message that lacks its last piece, and reports the message as torn. The missing piece will not come, or
+    /// will be skipped when it comes.
     pub fn close_torn(&mut self, out: &mut Vec<u8>) {
         if self.state.in_message {
             (self.state.in_message, self.state.in_lost) = (false, true);
@@ -453,8 +455,8 @@ impl Renderer {
         }
     }
 
-    /// Ends a message that lacks its last piece, as [`close_torn`](Renderer::close_torn) does: its thread has begun its
-    /// next message, so the piece will not come.
+    /// Ends a message that lacks its last piece, as [`close_torn`](Renderer::close_torn) does. The missing piece will
+    /// not come, because the thread has begun its next message.
     fn close_before_next(&mut self, out: &mut Vec<u8>) {
         if self.state.in_message {
             self.close_torn(out);
@@ -504,8 +506,8 @@ impl Renderer {
         }
     }
 
-    /// Appends again the losses and the waiting times in `gone`. They were reported in a part of the file, or in an
-    /// earlier file, that no longer exists.
+    /// Appends the losses and the waiting times in `gone` again, because the file that reported them, or the part of
+    /// this file, no longer exists.
     pub fn write_earlier_losses(&mut self, gone: &FileTotals, out: &mut Vec<u8>) {
         for (records, reason) in gone.lost.iter().zip(LossReason::ALL) {
             if *records > 0 {
@@ -517,9 +519,9 @@ impl Renderer {
         }
     }
 
-    /// Leaves the file, which is no longer written: the thread continues in another one. The other file reports again
-    /// everything that no existing file reports. `remaining` is the content of all existing files of the thread.
-    /// Messages that are in none of them are lost.
+    /// Prepares the renderer for the thread's next file; the current one is no longer written. `remaining` are the
+    /// totals of all existing files of the thread. The next file reports again what no existing file reports; messages
+    /// that are in no existing file are lost.
     pub fn leave(&mut self, remaining: &FileTotals) {
         let state = &mut self.state;
         let most = FileTotals {
@@ -542,9 +544,9 @@ impl Renderer {
         (state.in_message, state.ended) = (false, false);
     }
 
-    /// Reports the content of earlier files that no longer exist; `remaining` is the content of the files that still
-    /// exist. Reports again the losses that are in no file any more, and reports the messages of the missing files as
-    /// lost. It may be called only between messages.
+    /// Reports that earlier files of the thread no longer exist: their messages as lost, and their reports of losses
+    /// and waits again. `remaining` are the totals of the earlier files that still exist. It may be called only between
+    /// messages.
     pub fn report_missing_files(&mut self, remaining: &FileTotals, out: &mut Vec<u8>) {
         let before = self.state.in_earlier_files;
         let now = remaining.at_most(&before);
@@ -559,8 +561,8 @@ impl Renderer {
         self.lost(gone.records, LossReason::FileRemoved, out);
     }
 
-    /// Subtracts `gone` messages and `waits` waits, which are no longer in the file, from the file's counts, and counts
-    /// the messages as lost for this `reason`. Afterwards the file continues with a new line.
+    /// Handles the removal of `gone` messages and `waits` waits from the file: subtracts them from the file's counts,
+    /// and counts the messages as lost for this `reason`. The next output begins with a new line.
     pub fn forget(&mut self, gone: u64, waits: u64, reason: LossReason) {
         let gone = gone.min(self.state.records);
         self.state.waits = self.state.waits.saturating_sub(waits);
@@ -588,8 +590,8 @@ impl Renderer {
         );
     }
 
-    /// Appends a change of a thread's state, at `ticks`. If these are smaller than the ticks of the line before, the
-    /// change gets the ticks of that line.
+    /// Appends a change of a thread's state at `ticks`. If `ticks` are smaller than those of the line before, the
+    /// change gets the ticks of the line before.
     pub fn thread_state(&mut self, ticks: Ticks, state: &ThreadState, out: &mut Vec<u8>) {
         self.state.last = self.state.last.max(ticks);
         self.states = self.states.saturating_add(1);
@@ -612,11 +614,11 @@ impl Renderer {
     }
 }
 
-/// The next records of a ring, as long as they are whole and their ticks do not go back.
+/// The next records of a ring, up to a piece of a longer message, or a record whose ticks go back.
 struct WholeRecords<'s, 'a> {
     records: Records<'a>,
     plans: &'s Plans,
-    /// Whether the module lines that addresses need were appended.
+    /// Whether the file already has the lines of the module table that records with addresses need.
     with_addresses: bool,
     next: Option<Record<'a>>,
     last: Ticks,

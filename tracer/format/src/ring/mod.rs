@@ -68,7 +68,8 @@ pub const LAYOUT_VERSION: u32 = 5;
 /// zero and have no meaning, and the slots have no [`FileTotals`]. Layout 3 has no [`OpenCalls`]. Layout 4 has
 /// no records of kinds 10 and 11, and the slots count no waits.
 pub const OLDEST_LAYOUT: u32 = 2;
-/// The greatest number of times that [`Written::end`] reads the words again because the producer has changed them.
+/// The greatest number of times that [`Written::end`] reads the producer's words again because they have changed while
+/// it read them.
 const TRIES: u32 = 100;
 
 /// The state of a ring, which says whether a thread has it. [`Header`] describes the transitions.
@@ -203,7 +204,8 @@ pub struct Slot {
     pub consumed: AtomicU64,
     /// The position in the nested ring before which all records are in the thread's file.
     pub nested_consumed: AtomicU64,
-    /// The length in bytes of the file that goes with this progress; 0 if no file was made yet.
+    /// The length of the thread's file in bytes when the file had all records up to these positions; 0 if no file was
+    /// made yet.
     pub file_length: AtomicU64,
     /// The device of the thread's file.
     pub device: AtomicU64,
@@ -211,8 +213,8 @@ pub struct Slot {
     pub inode: AtomicU64,
     /// The `<n>` of the name of the thread's file.
     pub file_number: AtomicU64,
-    /// Two flags: 1 while the file ends inside a message whose last piece is not in it; 2 while the ring
-    /// continues a message that is reported lost.
+    /// Two flags. 1: the file ends inside a message, whose last piece is not in the file. 2: the next piece in the ring
+    /// continues a message that is already reported lost.
     pub in_message: AtomicU64,
     /// A flag, 1 when the file's last line is an `# end`.
     pub ended: AtomicU64,
@@ -226,7 +228,7 @@ pub struct Slot {
     /// The time of waits for the tracer, in nanoseconds, that the file and the thread's earlier files that still exist
     /// report.
     pub stall_ns: AtomicU64,
-    /// A flag, 1 while the clock of the thread is behind the file's last line.
+    /// A flag, 1 while the thread's clock shows smaller ticks than the file's last line has.
     pub behind: AtomicU64,
     /// The number of messages in the thread's earlier files that still exist. This field and the three others with
     /// `earlier` in their names make up a [`FileTotals`].
@@ -446,9 +448,9 @@ impl Header {
         (self.selected.count.load(Ordering::Relaxed) == count).then_some((count, progress))
     }
 
-    /// Returns whether `later`, a copy of the header that was made later than this copy, shows the same tenant (thread)
-    /// and no further publication. If so, everything that was read between the two copies belongs to the state that
-    /// this copy shows.
+    /// Returns whether `later`, a second copy of the header that was made after this one, has the same tenant (thread)
+    /// and the same publication. If so, everything that was read between the two copies belongs to the state that this
+    /// copy shows.
     #[must_use]
     pub fn is_same_snapshot_as(&self, later: &Header) -> bool {
         let moment = |header: &Header| {
@@ -523,7 +525,8 @@ pub struct Header {
     pub slots: [Slot; 2],
     /// The thread's name if the tenancy has no room for all of it.
     pub long_name: LongName,
-    /// The calls that are too short yet to be recorded.
+    /// The open calls that are not recorded yet, because they may be left before they have lasted as long as recorded
+    /// calls must.
     pub open_calls: OpenCalls,
 }
 
@@ -631,8 +634,8 @@ impl Written {
         }
     }
 
-    /// Returns the current values of the counters. They may be of slightly different moments, because they are read one
-    /// after the other.
+    /// Returns the current values of the counters. They are read one after the other, so the producer may change some
+    /// of them in between.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let get = |field: &AtomicU64| field.load(Ordering::Relaxed);
@@ -704,10 +707,11 @@ pub fn readable_to(head: u64, consumed: u64, capacity: u64) -> Result<std::ops::
     }
 }
 
-/// Returns the range of committed records from `consumed` to `head` that the producer has not overwritten. `head`
-/// must have been loaded from `written` just now. This is for a reader for which the producer does not wait. The
-/// range begins at a record, which may be a later piece of a message. The producer continues to overwrite, so the
-/// caller must compare the positions of the bytes that it has read with [`oldest`] afterwards.
+/// Returns the range of committed records from `consumed` to `head` that the producer has not overwritten. `head` must
+/// have been loaded from `written` just now. This is for rings whose producer overwrites the oldest records and does
+/// not wait for the reader. The range begins at a record, which may be a later piece of a message. The producer
+/// continues to overwrite, so the caller must compare the positions of the bytes that it has read with [`oldest`]
+/// afterwards.
 ///
 /// # Errors
 /// The positions contradict each other or the alignment.
@@ -725,8 +729,8 @@ pub fn survivors(
     Ok(start.clamp(consumed, head)..head)
 }
 
-/// Returns the position of the oldest bytes that the producer has not begun to overwrite: the
-/// border of a block, and so of a record. The caller must have read the bytes before.
+/// Returns the position of the oldest bytes in the ring that the producer has not begun to overwrite. A block begins
+/// there, and so a record. The caller must have read the bytes before this call.
 #[must_use]
 pub fn oldest(written: &Written, capacity: u64, block: u64) -> u64 {
     // This fence pairs with one of the producer, which stores `reserve`, then has a fence, then overwrites older

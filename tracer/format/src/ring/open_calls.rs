@@ -50,15 +50,15 @@ pub struct OpenCalls {
     first: AtomicU64,
     /// The number of the next call that will be held back.
     end: AtomicU64,
-    /// The number of the call whose move into the ring was begun last, plus 1; 0 if there was none. Whether its record
-    /// is in the ring already follows from `moved_at`.
+    /// The number of the call whose move into the ring was begun last, plus 1; 0 if there was none. If the ring's head
+    /// differs from `moved_at`, the record of that call is in the ring.
     moved: AtomicU64,
-    /// The head of the ring when the move of that call into the ring began.
+    /// The head of the ring when the last move of a call into the ring began.
     moved_at: AtomicU64,
     places: [Place; MAX_OPEN as usize],
 }
 
-/// The room for one call that is held back. Its ticks are 0 while it is being written.
+/// The memory for one call that is held back. `ticks` are 0 while the call is being written.
 #[derive(Debug)]
 #[repr(C)]
 struct Place {
@@ -89,8 +89,8 @@ impl OpenCalls {
         }
     }
 
-    /// Returns the number of the outermost call that is held back. Only the producer may call this method and the
-    /// others of this type, except [`calls`](Self::calls).
+    /// Returns the number of the outermost call that is held back. Only the producer may call this method, as all
+    /// methods of this type except [`calls`](Self::calls).
     #[inline(always)]
     pub fn first(&self) -> u64 {
         self.first.load(Ordering::Relaxed)
@@ -137,8 +137,8 @@ impl OpenCalls {
         (self.count() > 0).then(|| self.read(self.first())).flatten()
     }
 
-    /// Stores that the outermost call will be the next record that is committed in the ring; until then the ring's head
-    /// is `head`.
+    /// Announces that the record of the outermost call will be the next one in the ring. `head` is the ring's head
+    /// before that record is committed.
     pub fn begin_move(&self, head: u64) {
         self.moved_at.store(head, Ordering::Relaxed);
         // Release: a thread that sees the number sees the head.
@@ -151,12 +151,12 @@ impl OpenCalls {
         self.first.store(self.first().wrapping_add(1), Ordering::Release);
     }
 
-    /// Returns the calls that are held back, the outermost first, except one that is in the ring already. `head` is
-    /// the ring's head.
+    /// Returns the calls that are held back, the outermost first, except one that is in the ring already. `head` is the
+    /// ring's head.
     ///
-    /// The result is exact if the producer has stopped. If it still runs, each returned call was open at some moment:
-    /// this reads a place's ticks before and after its other fields, and they are equal only if nothing was written
-    /// between.
+    /// The result is exact if the producer has stopped. If the producer still runs, each returned call was open at some
+    /// moment: this method reads the ticks of a call before and after its other fields, and takes the call only if both
+    /// readings are equal.
     #[must_use]
     pub fn calls(&self, head: u64) -> Vec<OpenCall> {
         let (mut first, end) = (self.first.load(Ordering::Acquire), self.end.load(Ordering::Acquire));

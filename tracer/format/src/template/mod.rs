@@ -51,7 +51,7 @@ pub struct Spec {
     /// The character that pads the value to the width. It has an effect only with an alignment; otherwise the writer
     /// omits it.
     pub fill: Option<char>,
-    /// The position of the value in its width.
+    /// The alignment of the value if it is shorter than the width.
     pub align: Option<Align>,
     /// The sign flag, `+` or `-`.
     pub sign: Option<Sign>,
@@ -59,7 +59,7 @@ pub struct Spec {
     pub alternate: bool,
     /// Whether the flag `0` is set.
     pub zero: bool,
-    /// The least number of characters. It is never [`CountSpec::Star`].
+    /// The width: the least number of characters to print. It is never [`CountSpec::Star`].
     pub width: CountSpec,
     /// The precision, which follows the `.`.
     pub precision: CountSpec,
@@ -69,77 +69,78 @@ pub struct Spec {
     pub by: Trait,
 }
 
-/// The position of a value in its width.
+/// The alignment of a value that is shorter than the width of its placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// `<`, at the left.
+    /// The value is at the left, as with `{:<8}`.
     Left,
-    /// `^`, in the middle.
+    /// The value is in the middle, as with `{:^8}`.
     Center,
-    /// `>`, at the right.
+    /// The value is at the right, as with `{:>8}`.
     Right,
 }
 
 /// The sign flag of a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// `+`, a sign also for positive numbers.
+    /// `+`: positive numbers get a sign, too.
     Plus,
-    /// `-`, which has no meaning in std.
+    /// `-`: accepted, but std gives it no meaning.
     Minus,
 }
 
 /// The case of the hex digits that `{:x?}` or `{:X?}` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HexCase {
-    /// `x`, lower case.
+    /// Lower-case hex digits, as with `{:x?}`.
     Lower,
-    /// `X`, upper case.
+    /// Upper-case hex digits, as with `{:X?}`.
     Upper,
 }
 
 /// The width or the precision of a placeholder, as the format string gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CountSpec {
-    /// No width or precision.
+    /// The placeholder does not state the width or precision.
     #[default]
     None,
-    /// A number in the format string.
+    /// A number in the format string, as in `{:8}` or `{:.3}`.
     Is(usize),
-    /// `1$`, the value of an argument by its index.
+    /// The value of the argument with this index, as in `{:1$}`.
     Index(usize),
-    /// `name$`, the value of an argument by its name.
+    /// The value of the argument with this name, as in `{:name$}`.
     Name(String),
-    /// `.*`, the value of the next argument, which comes before the formatted one; only for a precision.
+    /// The value of the next argument, as in `{:.*}`; the argument to format comes after that one. Only a precision can
+    /// be given like this.
     Star,
 }
 
 /// The trait of [`std::fmt`] that formats an argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Trait {
-    /// No letter, as in `{}`.
+    /// The trait `Display`, as in `{}`.
     #[default]
     Display,
-    /// `?`, as in `{:?}`.
+    /// The trait `Debug`, as in `{:?}`.
     Debug,
-    /// `x`, as in `{:x}`.
+    /// Lower-case hexadecimal, as in `{:x}`.
     LowerHex,
-    /// `X`, as in `{:X}`.
+    /// Upper-case hexadecimal, as in `{:X}`.
     UpperHex,
-    /// `o`, as in `{:o}`.
+    /// Octal, as in `{:o}`.
     Octal,
-    /// `b`, as in `{:b}`.
+    /// Binary, as in `{:b}`.
     Binary,
-    /// `e`, as in `{:e}`.
+    /// Scientific notation with a lower-case `e`, as in `{:e}`.
     LowerExp,
-    /// `E`, as in `{:E}`.
+    /// Scientific notation with an upper-case `E`, as in `{:E}`.
     UpperExp,
-    /// `p`, as in `{:p}`.
+    /// The address of a pointer, as in `{:p}`.
     Pointer,
 }
 
 impl Trait {
-    /// All traits.
+    /// All traits that a format string can name.
     pub const ALL: [Trait; 9] = [
         Trait::Display,
         Trait::Debug,
@@ -174,14 +175,14 @@ impl Trait {
 pub struct TemplateError {
     /// The position of the error in the text, in bytes.
     pub at: usize,
-    /// The mistake at that position.
+    /// The kind of mistake at the position `at`.
     pub reason: TemplateErrorReason,
 }
 
 /// A mistake in a format string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TemplateErrorReason {
-    /// A `}` is missing at this position.
+    /// A placeholder is not closed: its `}` is missing at this position.
     Unclosed,
     /// A `}` has no `{` before it.
     Unopened,
@@ -189,7 +190,7 @@ pub enum TemplateErrorReason {
     UnknownTrait,
     /// A number is beyond the range of `usize`.
     TooLarge,
-    /// `_` is used as a name, which it cannot be.
+    /// `_` is used as the name of an argument, which is not allowed.
     NoName,
 }
 
@@ -210,8 +211,9 @@ impl std::error::Error for TemplateError {}
 
 impl Template {
     /// Replaces every [`Position::Next`], [`Position::Name`], [`CountSpec::Name`] and [`CountSpec::Star`] by the index
-    /// that `format_args!` gives it: `positional` arguments come first, then those with `names`. If a name is not among
-    /// `names`, appends it to them: the argument is captured from the scope of the call.
+    /// that `format_args!` gives it: first come the arguments without names, whose number is `positional`, then those
+    /// with `names`. Appends a name that is not among `names` yet: that argument is a variable in the scope of the
+    /// call.
     ///
     /// Indices are not checked against the number of arguments.
     pub fn resolve(&mut self, positional: usize, names: &mut Vec<String>) {

@@ -136,7 +136,8 @@ impl<'a> TemplateParser<'a> {
         Ok(spec)
     }
 
-    /// Reads a number, `number$` or `name$`; does not consume a name without `$`, which is the letter of a trait.
+    /// Reads a width or a precision: a number, `number$` or `name$`. Does not consume a name without `$`, because that
+    /// is the letter of a trait.
     fn count(&mut self) -> Result<CountSpec, TemplateError> {
         if let Some(number) = self.number()? {
             return Ok(if self.take('$') { CountSpec::Index(number) } else { CountSpec::Is(number) });

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::{Align, CountSpec, HexCase, Piece, Position, Sign, Spec, Template};
 
-/// Writes a format string. If the template came from [`Template::parse`], that function reads the string as the same
-/// template.
+/// Writes the template as a format string. [`Template::parse`] reads that string as the same template, if it has made
+/// the template itself.
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for piece in &self.pieces {

@@ -21,14 +21,14 @@ impl Hash {
         Hash(mixed ^ (mixed >> 32))
     }
 
-    /// Adds a text that is never freed to the hash, by its address. If a literal has several addresses, one place in
-    /// the source counts as several, but no two places are mixed up.
+    /// Adds a text that is never freed to the hash: adds its address instead of its bytes. If the compiler gives one
+    /// literal several addresses, one place in the source counts as several, but two places never count as one.
     #[inline(always)]
     pub(crate) fn address(self, text: &'static str) -> Hash {
         self.number(text.as_ptr().addr() as u64 ^ (text.len() as u64) << 56)
     }
 
-    /// Adds a text to the hash, by its content.
+    /// Adds the bytes of a text to the hash.
     #[inline(always)]
     pub(crate) fn text(self, text: &str) -> Hash {
         let bytes = text.as_bytes();

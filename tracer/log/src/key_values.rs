@@ -6,7 +6,8 @@ use tracer::__bridge::Values;
 
 use crate::hash::Hash;
 
-/// Adds the key-values of a record. If the source ends with an error, the values before it are kept.
+/// Adds the key-values of a record to `values`. If the record reports an error while it lists them, the key-values
+/// before the error are kept.
 #[inline]
 pub(crate) fn add(record: &Record<'_>, values: &mut Values) {
     let _ = record.key_values().visit(&mut ValueCollector(values));

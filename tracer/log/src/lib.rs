@@ -55,7 +55,7 @@ static LOGGER: OnceLock<Logger> = OnceLock::new();
 /// The logger that passes records to the tracer.
 #[derive(Default)]
 struct Logger {
-    /// Another logger that gets records, too, and the largest level that it wants.
+    /// Another logger that gets the records, too, and the most detailed level that it wants.
     other: Option<(Box<dyn Log>, LevelFilter)>,
 }
 
@@ -65,7 +65,8 @@ impl fmt::Debug for Logger {
     }
 }
 
-/// Makes the tracer the logger of this process. This decides whether the process traces, as a first record does.
+/// Makes the tracer the logger of this process. If it is not decided yet whether the process traces, this call decides
+/// it, as a first record does.
 ///
 /// # Errors
 /// The process already has a logger; nothing is changed then. If that logger is yours, pass it to [`init_with`].
@@ -74,8 +75,8 @@ pub fn init() -> Result<(), SetLoggerError> {
 }
 
 /// Makes the tracer the logger of this process, as [`init`] does, beside `other`, which must not be set as the
-/// process's logger itself. `most` is the largest level that `other` wants: the one that it would pass to
-/// [`log::set_max_level`].
+/// process's logger itself. `most` is the most detailed level that `other` wants: the level that `other` would pass to
+/// [`log::set_max_level`] if it were alone.
 ///
 /// A record up to that level is passed to `other` if its [`enabled`](Log::enabled) returns true. The record is traced
 /// before that, so the trace has it even if `other` fails. Whether tracing is on changes nothing for `other`.
@@ -105,7 +106,7 @@ fn set(logger: Logger) -> Result<(), SetLoggerError> {
     Ok(())
 }
 
-/// Returns the largest level that the tracer or the other logger wants.
+/// Returns the most detailed level that the tracer or the other logger wants.
 fn wanted() -> LevelFilter {
     let traced = match bridge::largest_level() {
         bridge::Level::None => LevelFilter::Off,
@@ -161,7 +162,7 @@ impl Logger {
     }
 }
 
-/// Returns the hash of target and level.
+/// Returns the hash of the target and the level of a record.
 #[inline]
 fn target_hash(metadata: &Metadata<'_>) -> Hash {
     Hash::of(metadata.level() as u64).text(metadata.target())
@@ -201,7 +202,8 @@ fn trace(record: &Record<'_>, target: Hash) {
     bridge::message(place.end(), &values, || define(record, literal));
 }
 
-/// Describes a record's place. `literal` is the record's text, if that has no arguments.
+/// Returns the description of the place of a record: its texts, its line and its level. `literal` is the text of the
+/// record if the text has no arguments.
 #[cold]
 fn define(record: &Record<'_>, literal: Option<&str>) -> Definition {
     let mut before = format!("{} {}: {}", record.level(), record.target(), literal.unwrap_or(""));

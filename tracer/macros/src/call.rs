@@ -15,7 +15,8 @@ pub(crate) enum RecordContent {
     Message,
     /// A message of its own, and the call stack after it.
     MessageWithStack,
-    /// Values that go with another record, whose ticks are in the variable `ticks`.
+    /// Values that belong to another record, such as the arguments of a function that is entered. They have the ticks
+    /// of that record, which are in the variable `ticks`.
     Values,
 }
 
@@ -35,7 +36,8 @@ pub(crate) fn expand_as(of: RecordContent, input: TokenStream) -> TokenStream {
 }
 
 impl RecordContent {
-    /// Returns the code that makes a record of `captured`, or of the `message` if the arguments cannot be captured.
+    /// Returns the code that records the arguments in `captured` or, if the tracer cannot take them unformatted, the
+    /// text in `message`.
     fn record(self, captured: &TokenStream, message: &TokenStream) -> TokenStream {
         match self {
             RecordContent::Message => quote_spanned! {Span::mixed_site()=>
@@ -57,7 +59,7 @@ impl RecordContent {
         }
     }
 
-    /// Returns the kind of the site of a call that makes such a record: a variant of `SiteKind`.
+    /// Returns the kind of the call's site, as the name of a variant of `SiteKind`.
     fn kind(self) -> Ident {
         let kind = match self {
             RecordContent::Message | RecordContent::MessageWithStack => "Message",
@@ -69,7 +71,7 @@ impl RecordContent {
 
 /// A call of a macro whose format string is a literal.
 struct LiteralCall {
-    /// The literal as it was given: names in it are looked up at its place in the source.
+    /// The literal as a token of the program: its position decides where the compiler looks up names in the literal.
     format: TokenTree,
     text: LitStr,
     arguments: Vec<Argument>,
@@ -101,8 +103,8 @@ fn parse(input: ParseStream) -> syn::Result<LiteralCall> {
 }
 
 impl LiteralCall {
-    /// Returns the code that captures the arguments; `None` if the call is wrong and the compiler has to explain
-    /// that.
+    /// Returns the code that captures the arguments; `None` if the call is not valid. Then the caller passes the call
+    /// to `format_args!`, so that the compiler explains the mistake.
     fn captured(&self, of: RecordContent) -> Option<TokenStream> {
         let positional = self.arguments.iter().take_while(|argument| argument.name.is_none()).count();
         let names = self.arguments.iter().skip(positional);
@@ -142,7 +144,9 @@ impl LiteralCall {
         Some(wrap_in_site_check(&of.kind(), &texts, &record))
     }
 
-    /// Returns the name of an argument, given or taken from the scope; empty if the argument has none.
+    /// Returns the name of the argument with this number: the given name or, if it has none, that of its variable or
+    /// field. The result is empty if the argument is another expression. The numbers after the given arguments are
+    /// those of `implicit`, the variables that the format string names.
     fn name(&self, argument: usize, implicit: &[String]) -> String {
         match self.arguments.get(argument) {
             Some(argument) => argument.name(),
@@ -152,13 +156,15 @@ impl LiteralCall {
 }
 
 impl Argument {
-    /// Returns the name that was given to the argument, or that of its variable or field.
+    /// Returns the name that the call gives to the argument; without a name, that of its variable or field, or an empty
+    /// text if it is another expression.
     fn name(&self) -> String {
         self.name.as_ref().map_or_else(|| path_of(&self.value), |name| name.unraw().to_string())
     }
 
-    /// Returns the argument for `format_args!`, by the variable that refers to its value, located so that the
-    /// compiler's messages point at the user's own text.
+    /// Returns the argument as it is passed to `format_args!`: the variable `binding`, which refers to the value, in
+    /// place of the value. The code has the position of the value, so the compiler's messages point at the user's own
+    /// text.
     fn shown(&self, binding: &Ident) -> TokenStream {
         let value = quote_spanned!(ends(&self.value.to_token_stream()).0=> *#binding);
         match &self.name {
@@ -168,7 +174,8 @@ impl Argument {
     }
 }
 
-/// Returns the code for the call with nothing captured, for any format string: `format_args!` takes or refuses it.
+/// Returns the code for a call whose arguments are not captured: the message is formatted at the call. `format_args!`
+/// gets all tokens of the call, and accepts or refuses them.
 fn formatted(of: RecordContent, input: &TokenStream) -> TokenStream {
     let captured = quote_spanned!(Span::mixed_site()=> &::tracer::__macro_support::NotCaptured);
     let record = match of {
@@ -195,7 +202,7 @@ pub(crate) struct Texts<'a> {
     names: &'a [String],
 }
 
-/// Returns the literal with which a call begins, if there is one.
+/// Returns the string literal at the beginning of a call, if there is one.
 fn literal_of(input: &TokenStream) -> Option<LitStr> {
     syn::parse2(input.clone().into_iter().next()?.into()).ok()
 }
@@ -214,10 +221,7 @@ fn path_of(value: &Expr) -> String {
     }
 }
 
-/// Returns code that runs `record` if the site is on; `record` may use `site` and `word`.
-///
-/// The items have a block of their own: the user's expressions could see items, unlike variables. The path of the
-/// function `__here` contains the name of the function that the call is in.
+/// Returns code that runs `record` if the site is on. The code in `record` may use the variables `site` and `word`.
 fn wrap_in_site_check(kind: &Ident, texts: &Texts<'_>, record: &TokenStream) -> TokenStream {
     let site = site(kind, texts, Span::mixed_site());
     quote_spanned! {Span::mixed_site()=> {
@@ -229,8 +233,11 @@ fn wrap_in_site_check(kind: &Ident, texts: &Texts<'_>, record: &TokenStream) -> 
     }}
 }
 
-/// Returns an expression that is the site of the call. The site's line is that of `at`: the line of the macro's call if
-/// `at` is a span of the macro, and of a token of the program otherwise.
+/// Returns an expression whose value is the site of the call. The site's line is that of the span `at`: the line of the
+/// macro's call if `at` is a span of the macro, or the line of a token of the program.
+///
+/// The items `__here` and `SITE` have a block of their own, because the user's expressions could see them otherwise.
+/// The path of the function `__here` contains the name of the function that the call is in.
 pub(crate) fn site(kind: &Ident, texts: &Texts<'_>, at: Span) -> TokenStream {
     let Texts { template, format, names } = texts;
     let mut joined = format!("{template}{format}");
@@ -268,14 +275,14 @@ fn binding(value: &TokenStream, argument: usize) -> Ident {
     Ident::new(&format!("__{argument}"), ends(value).1)
 }
 
-/// Returns the spans of the first and the last token, for tokens with names that the user's code cannot refer to.
+/// Returns the positions of the first and the last token, as spans for names that the user's code cannot refer to.
 fn ends(tokens: &TokenStream) -> (Span, Span) {
     let mut spans = tokens.clone().into_iter().map(|token| Span::mixed_site().located_at(token.span()));
     let first = spans.next().unwrap_or_else(Span::mixed_site);
     (first, spans.last().unwrap_or(first))
 }
 
-/// Returns the identifier that a format string names; `None` if it cannot be one.
+/// Returns the identifier for a name in a format string; `None` if the name cannot be an identifier.
 fn identifier(name: &str, span: Span) -> Option<Ident> {
     let ident = Ident::parse_any.parse_str(name).ok()?;
     let is_word =
@@ -283,10 +290,11 @@ fn identifier(name: &str, span: Span) -> Option<Ident> {
     Some(if is_word { Ident::new(&ident.to_string(), span) } else { Ident::new_raw(name, span) })
 }
 
-/// The greatest number of parts of a tuple that implements `Arguments`.
+/// The greatest number of elements of a tuple that implements `Arguments`.
 const MAX_PARTS: usize = 12;
 
-/// Returns a tuple of these parts, or a tuple of tuples of them.
+/// Returns a tuple of `parts`. If they are more than [`MAX_PARTS`], the elements of the tuple are tuples of parts,
+/// nested as deep as necessary.
 fn tuple(mut parts: Vec<TokenStream>) -> TokenStream {
     while parts.len() > MAX_PARTS {
         parts = parts.chunks(MAX_PARTS).map(|chunk| quote!((#(#chunk,)*))).collect();

@@ -82,7 +82,7 @@ enum ConstructorKind {
 struct ConstructorField<'a> {
     member: Member,
     ty: &'a Type,
-    /// The variable that refers to the field.
+    /// The name of the variable that refers to the field in the bodies of the functions.
     binding: Ident,
 }
 
@@ -135,8 +135,8 @@ impl<'a> Constructor<'a> {
         Ident::new(name, Span::call_site())
     }
 
-    /// Returns the part of the chain of calls for the signature that comes after the name of the type's or variant's
-    /// step: the step's arguments, and the steps of the fields.
+    /// Returns the part of the signature for this struct or variant: the arguments of the step that names it, and a
+    /// step for each of its fields. A signature is a chain of calls, its steps.
     fn signature(&self) -> TokenStream {
         let (name, count) = (&self.name, self.fields.len());
         let parts = self.fields.iter().map(|field| {
@@ -163,7 +163,7 @@ impl<'a> Constructor<'a> {
         quote!(#begin(__to, #name, #count); #(#parts)*)
     }
 
-    /// Returns a pattern that binds each field, whatever brackets it was declared in.
+    /// Returns a pattern that binds each field to its variable. It has braces, which match tuple structs as well.
     fn pattern(&self) -> TokenStream {
         let members = self.fields.iter().map(|field| &field.member);
         let bindings = self.fields.iter().map(|field| &field.binding);
@@ -195,8 +195,8 @@ impl ConstructorField<'_> {
         }
     }
 
-    /// Returns the path of the field's type as an implementor of `Capture`, located so that the compiler points at the
-    /// type if it does not implement that.
+    /// Returns the path `<Type as Capture<..>>` for the type of the field. The path has the position of that type, so
+    /// the compiler's message points at it if the type does not implement `Capture`.
     fn capture(&self) -> TokenStream {
         let ty = self.ty;
         quote_spanned!(ty.span()=>
@@ -273,8 +273,8 @@ fn bounded(input: &DeriveInput) -> Generics {
     generics
 }
 
-/// A search for fields that contain the type itself. It does not find the type under other names: the compiler
-/// refuses that as well, but with a long message.
+/// A search for fields that contain the type itself. It compares names, so it misses the type under another name; the
+/// compiler refuses that as well, but with a long message.
 struct ContainsItself<'a> {
     name: &'a Ident,
     found: Option<Span>,
@@ -301,7 +301,7 @@ impl<'a> Visit<'a> for ContainsItself<'_> {
     }
 }
 
-/// A visitor that collects the types that need a bound.
+/// A visitor that collects the types of fields that belong to a type parameter, such as `T::Item`, which need a bound.
 struct Bounds {
     parameters: Vec<Ident>,
     types: Vec<TypePath>,

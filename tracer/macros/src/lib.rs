@@ -82,8 +82,8 @@ pub fn scope(input: TokenStream) -> TokenStream {
     scope::expand(input.into()).into()
 }
 
-/// Records each call of a function: of the function with this attribute, or of all functions of an `impl`, a `trait`
-/// or an inline `mod` with it.
+/// Records each call of a function: of the function with this attribute, or of all functions of an `impl`, a `trait` or
+/// an inline `mod` with it.
 ///
 /// ```
 /// # use tracer::traced;
@@ -120,13 +120,14 @@ pub fn scope(input: TokenStream) -> TokenStream {
 ///   `Debug` must be skipped.
 /// * `#[traced(skip)]`: leaves out this function, inside an item that is traced.
 ///
-/// An item with its own `traced` attribute follows that one. On an `impl`, `trait` or `mod`, `skip(a)` leaves out the
-/// argument `a` of every function that has one. Functions and closures inside a function are not traced with it.
+/// If an item inside has its own `traced` attribute, only that attribute counts for it. On an `impl`, `trait` or `mod`,
+/// `skip(a)` leaves out the argument `a` of every function that has one. Functions and closures inside a function are
+/// not traced with it.
 ///
-/// An `async fn` is a span: it has an id, and each poll is an entry and an exit, on whichever thread. The last
-/// leaving says that the call has ended; if its future is dropped before the end, that is recorded. The same holds for
-/// an `async` block that another function returns, as `Box::pin(async move { .. })`, also if `async_trait` has made it;
-/// of the arguments, those are recorded that a `move` block uses. If a function returns a future and has no such block,
+/// An `async fn` is a span: it has an id, and each poll is an entry and an exit, on whichever thread. The last leaving
+/// says that the call has ended; if its future is dropped before the end, that is recorded. The same holds for an
+/// `async` block that another function returns, as `Box::pin(async move { .. })`, also if `async_trait` has made it; of
+/// the arguments, those are recorded that a `move` block uses. If a function returns a future and has no such block,
 /// only the making of the future is recorded, and the compiler warns.
 ///
 /// The return value of a `#[track_caller]` function is not recorded, because recording it would hide the caller from
@@ -149,7 +150,7 @@ pub fn untraced(_arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// Makes [`trace!`] copy values of this type unformatted, for `{:?}`.
 ///
 /// All fields must be of types that can be copied. The text is the one that `derive(Debug)` gives. The type should
-/// have that, too: messages that are formatted at the call use it.
+/// derive `Debug`, too: messages that are formatted at the call use its `Debug`.
 ///
 /// ```
 /// # use tracer::{Capture, trace};
@@ -163,7 +164,7 @@ pub fn untraced(_arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// trace!("{steps:?}");
 /// ```
 ///
-/// Unions cannot derive it, nor can types that contain themselves.
+/// Unions, and types that contain themselves, cannot derive `Capture`.
 #[proc_macro_derive(Capture)]
 pub fn derive_capture(input: TokenStream) -> TokenStream {
     match syn::parse(input).and_then(|input| derive::expand(&input)) {

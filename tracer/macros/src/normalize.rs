@@ -1,4 +1,4 @@
-//! A call's format string, as its site keeps it: every placeholder names one captured value by its number.
+//! The normalized format string of a call, which its site keeps: each placeholder names a captured value by its number.
 
 use trace_format::template::{CountSpec, Piece, Position, Spec, Template, Trait};
 
@@ -58,7 +58,8 @@ fn has_large_count(piece: &Piece) -> bool {
     matches!(piece, Piece::Argument { spec, .. } if is_large(&spec.width) || is_large(&spec.precision))
 }
 
-/// Calls `see` for each place in a resolved template that names an argument.
+/// Calls `see` for each reference to an argument in a resolved template, with the argument's number and the way in
+/// which the argument has to be captured.
 fn for_each_argument(template: &mut Template, mut see: impl FnMut(&mut usize, By)) {
     for piece in &mut template.pieces {
         let Piece::Argument { position, spec } = piece else { continue };

@@ -45,7 +45,7 @@ const AT: &[u8] = b" at ";
 const CALLED_FROM: &[u8] = b" called from ";
 /// The text before the number of a site.
 const SITE: &[u8] = b"site ";
-/// The text after the addresses of a call stack that does not reach the beginning of its thread.
+/// The text after the addresses of a call stack whose outermost frames are missing.
 const TRUNCATION_MARK: &[u8] = b" ...";
 
 /// The place in the program that a `>` or `<` line names.
@@ -228,7 +228,7 @@ fn take_address(text: &[u8]) -> Option<(u64, &[u8])> {
 pub struct StackLine<'a> {
     /// The frames, the innermost first.
     pub frames: Vec<StackFrame<'a>>,
-    /// Whether the stack is whole: it reaches the beginning of its thread.
+    /// Whether the stack is whole: its outermost frame is the first one of its thread.
     pub whole: bool,
 }
 

@@ -42,7 +42,8 @@ pub const LIFE_BYTE: u32 = 0;
 /// The byte of the life file that a recoverer has locked while it works.
 pub const RECOVERY_BYTE: u32 = 1;
 
-/// The kind and version of a life file's page, fixed when the page is made.
+/// The identity of a life file's page: magic number, version, length, and the flusher's thread id. It is fixed when the
+/// page is made.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct LifeIdentity {
@@ -52,7 +53,8 @@ pub struct LifeIdentity {
     pub version: AtomicU32,
     /// The length of the file in bytes, [`FILE_BYTES`].
     pub file_bytes: AtomicU32,
-    /// The flusher's thread id. If the run needs a file of its own, the file has this id in its name.
+    /// The flusher's thread id. If the run needs a trace file for itself, in addition to those of its threads, that
+    /// file has this id in its name.
     pub flusher: AtomicU64,
 }
 
@@ -218,8 +220,8 @@ pub struct FlusherCounters {
     pub rings: AtomicU64,
 }
 
-/// The ring files in a run's directory, as its flusher knows them. The flusher stores both values as one word before
-/// and after each change of the directory, so that they are exact wherever the process is killed.
+/// The ring files in a run's directory, as its flusher knows them. The flusher stores `count` and `changing` as one
+/// word before and after each change of the directory, so that both are exact at whatever moment the process is killed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingFiles {
     /// The number of ring files that the flusher has made and not removed; the file that is `changing` is not counted.
@@ -416,7 +418,7 @@ impl Looks {
 /// contents, and the last file. All fields are zero in runs that have dropped none.
 ///
 /// The flusher counts a file here before it removes the file. It fills the slot that is not valid, then increments
-/// `count`, as for [`Looks`]. If the flusher is killed before it has removed the file, the recoverer removes it.
+/// `count`, as for `Looks`. If the flusher is killed before it has removed the file, the recoverer removes it.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Drops {
@@ -481,7 +483,7 @@ impl Drops {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Life {
-    /// The kind and version of the page.
+    /// The identity of the page: its magic number, version and length.
     pub identity: LifeIdentity,
     /// The counters of the traced threads.
     pub traced: TracedCounters,

@@ -247,8 +247,8 @@ fn digits8(value: u64) -> [u8; 8] {
 /// The constant part of a thread's lines, `-00000320 `, formatted once.
 #[derive(Clone, Debug)]
 pub struct Prefix {
-    /// The room for the ticks, then `-`, the thread id, a space, the kind of a message and a space; the
-    /// longest id has 20 digits.
+    /// The bytes before the payload: room for the ticks, then `-`, the thread id, a space, the kind of a message and a
+    /// space. The longest id has 20 digits.
     bytes: [u8; PREFIX],
     /// The length of the prefix in bytes, without the kind and the space after it.
     len: usize,

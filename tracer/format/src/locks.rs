@@ -115,7 +115,7 @@ pub struct LockWait<'a, P = &'a str> {
 }
 
 impl<'a> LockRecord<'a> {
-    /// Reads the text of a lock record; `None` if it is not one.
+    /// Reads the text of a lock record; `None` if the text has another form.
     #[must_use]
     pub fn parse(text: &'a str) -> Option<LockRecord<'a>> {
         let (subject, rest) = text.split_once(' ')?;

@@ -2,10 +2,10 @@
 //! `--include` and `--exclude` when it is built.
 //!
 //! The form is `pattern,pattern,...`. A pattern is a name in which `*` stands for any characters; it includes the
-//! functions that it matches, or excludes them if it begins with `-`. The last pattern that matches a name decides.
-//! If none matches, a function is selected only if the first pattern excludes. A pattern is compared with the whole
-//! path of a function and with its last segments: `parse*` matches `my_crate::parse_line`, too. A comma between `<`
-//! and `>`, or between parentheses, belongs to the name.
+//! functions that it matches, or excludes them if it begins with `-`. The last pattern that matches a name decides. If
+//! no pattern matches a function, the function is selected only if the first pattern excludes, or if there are no
+//! patterns. A pattern is compared with the whole path of a function and with its last segments: `parse*` matches
+//! `my_crate::parse_line`, too. A comma between `<` and `>`, or between parentheses, belongs to the name.
 
 /// A list of patterns that select functions, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -103,7 +103,7 @@ fn code_in(table: &[u8], sections: usize) -> Option<Range<u32>> {
     Some(code)
 }
 
-/// Returns the address of the build-id if an entry of the debug directory names one.
+/// Returns the address of the build-id; `None` if this entry of the debug directory is for other data.
 fn code_view(entry: &[u8]) -> Option<u32> {
     const CODE_VIEW: u32 = 2;
     (word(entry, 12)? == CODE_VIEW).then(|| word(entry, 20))?

@@ -1,15 +1,15 @@
 //! The list of places: a file beside an executable that names the directories of its runs' trace files.
 //!
-//! A run that writes its files beside its executable does not need the list. Any other run adds a line to this
-//! file, before its first file in a directory has its name. So a reader finds the executable's traces without
-//! knowing their directories, and knows which run is the newest even if it cannot read that run's files.
+//! A run that writes its files beside its executable does not need the list. Any other run adds a line to this list
+//! before it gives its first file in a directory its name. So a reader finds the executable's traces without knowing
+//! their directories, and knows which run is the newest even if it cannot read that run's files.
 //!
 //! ```text
 //! place id=9f0c23d1 pid=800 wall=2026-11-20T15:11:02.123456789Z exe="/srv/app" dir="/var/traces"
 //! ```
 //!
-//! Values have the form of [`meta`](mod@crate::meta). A run only appends lines, each with one write; a list
-//! that has become too long loses its older half. A reader skips lines of another form.
+//! Values have the form of [`meta`](mod@crate::meta). A run only appends lines, each with one write; a list that has
+//! become too long loses its older half. A reader skips lines of another form.
 
 use crate::meta::{PayloadWriter, split};
 use crate::wall::Wall;

@@ -1,4 +1,4 @@
-//! The sites of a run, ready to be rendered, found by their numbers.
+//! The sites of a run, by their numbers, each with a plan that turns its captured arguments into text.
 
 use crate::fields::SitePlan;
 use crate::function;

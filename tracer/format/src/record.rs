@@ -68,7 +68,7 @@ pub enum RecordKind {
 }
 
 impl RecordKind {
-    /// Returns the kind with this number; `None` if there is none.
+    /// Returns the kind with this number; `None` if no kind has this number.
     #[must_use]
     #[inline]
     pub const fn of(byte: u8) -> Option<RecordKind> {
@@ -176,7 +176,7 @@ impl Flags {
     }
 }
 
-/// The word that fills the rest of a block: a record of the kind [`RecordKind::Pad`].
+/// The word that fills the rest of a block: a record of the kind `RecordKind::Pad`.
 pub const PAD_WORD: u64 = RecordKind::Pad as u64;
 
 /// Returns word 0 of a message piece. `len` must be at most [`MAX_PAYLOAD`].
@@ -205,16 +205,16 @@ const HOOK_BIT: u32 = 62;
 /// The number of the bit in word 0 that is set if a function is left because a panic unwinds the stack.
 const UNWINDING_BIT: u32 = 63;
 
-/// Returns word 0 of a [`RecordKind::Enter`]; `address` is an address in the function that was entered. Addresses of
-/// user space have at most 54 bits unless the program has asked for larger ones.
+/// Returns word 0 of a `RecordKind::Enter`; `address` is an address in the function that was entered. Addresses of user
+/// space have at most 54 bits unless the program has asked for larger ones.
 #[must_use]
 #[inline(always)]
 pub const fn enter_word(address: u64) -> u64 {
     address_bits(address) | RecordKind::Enter as u64
 }
 
-/// Returns word 0 of a [`RecordKind::Leave`]; `address` is the address in the record of the function's entry.
-/// `unwinding` is true if the function is left because a panic unwinds the stack.
+/// Returns word 0 of a `RecordKind::Leave`; `address` is the address in the record of the function's entry. `unwinding`
+/// is true if the function is left because a panic unwinds the stack.
 #[must_use]
 #[inline(always)]
 pub const fn leave_word(address: u64, unwinding: bool) -> u64 {
@@ -241,7 +241,7 @@ const fn address_bits(address: u64) -> u64 {
     (address & ((1 << ADDRESS_BITS) - 1)) << 8
 }
 
-/// Returns word 0 of a [`RecordKind::Scope`]: the function or span of a site was entered, or left if the flags contain
+/// Returns word 0 of a `RecordKind::Scope`: the function or span of a site was entered, or left if the flags contain
 /// [`Flags::LEAVE`].
 #[must_use]
 #[inline(always)]
@@ -279,15 +279,16 @@ pub struct Record<'a> {
     word: u64,
     /// The kind of the record.
     pub kind: RecordKind,
-    /// The ticks of the record; all pieces of a message have the ticks of its beginning. They have no meaning
-    /// in a [`RecordKind::Site`].
+    /// The ticks of the record; all pieces of a message have the ticks of its beginning. The ticks have no meaning in a
+    /// [`RecordKind::Site`].
     pub ticks: Ticks,
     /// The content of the record.
     pub payload: &'a [u8],
 }
 
 impl<'a> Record<'a> {
-    /// Reads the record whose word 0 is `word`; `rest` follows the word. Returns `None` if it is not a record.
+    /// Reads a record: `word` is its word 0, and `rest` are the bytes after that word. Returns `None` if the bytes are
+    /// not a record.
     #[inline(always)]
     pub(crate) fn read(word: u64, rest: &'a [u8]) -> Option<Record<'a>> {
         let [kind, flags, ..] = word.to_le_bytes();
@@ -320,7 +321,7 @@ impl<'a> Record<'a> {
         Some(Record { word, kind, ticks, payload: &[] })
     }
 
-    /// Returns the payload as `N` words; `None` if it has another length.
+    /// Returns the payload as `N` words; `None` if the payload is shorter or longer.
     pub(crate) fn words<const N: usize>(&self) -> Option<[u64; N]> {
         let mut words = [0; N];
         for (word, bytes) in words.iter_mut().zip(self.payload.chunks_exact(8)) {
@@ -402,7 +403,7 @@ impl<'a> Record<'a> {
         self.has_address() || self.kind == RecordKind::Stack
     }
 
-    /// Returns whether the ticks of the record have a meaning. Only a [`RecordKind::Site`], which becomes no line, has
+    /// Returns whether the ticks of the record have a meaning. Only a `RecordKind::Site`, which becomes no line, has
     /// none.
     #[must_use]
     pub fn has_ticks(&self) -> bool {

@@ -32,7 +32,7 @@ pub const HEADER_BYTES: usize = 24;
 /// The position of `used` in the header of a site table, in bytes.
 pub const USED_OFFSET: usize = 16;
 
-/// The kind of a site, which is the kind of its records.
+/// The kind of records that a site makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SiteKind {
@@ -107,7 +107,7 @@ pub struct Site {
     pub format: String,
     /// The types of the captured values; see [`crate::capture::descriptor`].
     pub descriptor: Vec<u8>,
-    /// The kind of the site.
+    /// The kind of records that the site makes.
     pub kind: SiteKind,
     /// The level of the site's records.
     pub level: Level,

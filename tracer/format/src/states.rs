@@ -24,16 +24,16 @@
 use crate::meta::{PayloadWriter, split};
 use crate::record::{Record, RecordKind};
 
-/// The name in the `# thread` line of a file of states, which belongs to no thread.
+/// The name in the `# thread` line of a file with the states of threads. The file itself belongs to no thread.
 pub const THREAD_NAME: &[u8] = b"tracer-states";
 
-/// The change of a thread's state.
+/// The kind of a change of a thread's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum StateChange {
     /// The thread has left the processor to wait for something.
     Left = 1,
-    /// The thread was taken off the processor, or has yielded: it could continue.
+    /// The thread was taken off the processor although it is ready to run, or has yielded.
     Preempted = 2,
     /// The thread is on a processor.
     On = 3,
@@ -63,7 +63,7 @@ impl StateChange {
     }
 }
 
-/// A change of a thread's state.
+/// A change of a thread's state, with its time and its processor; or a gap, where such changes are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ThreadState {
     /// The thread's id; 0 in a gap.

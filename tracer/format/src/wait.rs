@@ -16,7 +16,7 @@ pub enum WaitCause {
     Room = 0,
     /// The rest of the ring's memory was not reserved yet.
     Memory = 1,
-    /// The thread had no ring yet, before its first record.
+    /// The thread had to get a ring for its first record.
     Ring = 2,
     /// The list of the process's modules was read, before or after the thread loaded or unloaded modules.
     Modules = 3,
@@ -43,8 +43,8 @@ impl WaitCause {
 pub struct Wait {
     /// The ticks at which the wait began.
     pub begin: Ticks,
-    /// The ticks at which the wait ended. If several waits are recorded as one, because no record could stand between
-    /// them, this is the end of the last one.
+    /// The ticks at which the wait ended. Several waits are recorded as one if no record could be written between them;
+    /// then these are the ticks at which the last one ended.
     pub end: Ticks,
     /// The time that the thread has waited, in nanoseconds.
     pub ns: u64,

@@ -1,11 +1,11 @@
-//! Computes a number that identifies a place in the source, from the data that `log` has about it. Hot: it is computed
-//! for each record.
+//! The hash that identifies a place in the source, from the data that `log` has about the place. Hot: the hash is
+//! computed for each record.
 
 /// The intermediate state of a hash that identifies a place in the source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hash(u64);
 
-/// An odd number without a pattern: 2⁶⁴ divided by the golden ratio.
+/// The factor that mixes the bits of a hash: 2⁶⁴ divided by the golden ratio, an odd number without a pattern.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Hash {

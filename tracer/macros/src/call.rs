@@ -1,4 +1,4 @@
-//! `trace!`: from the tokens of a call to the code that captures its arguments.
+//! The translation of the tokens of a `trace!` call into code that captures the call's arguments.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote, quote_spanned};
@@ -11,9 +11,9 @@ use crate::normalize::Normalized;
 /// The content of the record that a call of a macro makes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RecordContent {
-    /// A message of its own.
+    /// A message.
     Message,
-    /// A message of its own, and the call stack after it.
+    /// A message, and the call stack in a record after it.
     MessageWithStack,
     /// Values that belong to another record, such as the arguments of a function that is entered. They have the ticks
     /// of that record, which are in the variable `ticks`.
@@ -269,8 +269,8 @@ pub(crate) fn site(kind: &Ident, texts: &Texts<'_>, at: Span) -> TokenStream {
     }
 }
 
-/// Returns the variable that refers to an argument. Its span is the end of the argument's value: together with a
-/// token at the value's beginning, it makes an expression that has the value's span.
+/// Returns the variable that refers to the value of an argument. The span of the variable is the end of the value:
+/// together with a token at the value's beginning, the variable makes an expression that has the span of the value.
 fn binding(value: &TokenStream, argument: usize) -> Ident {
     Ident::new(&format!("__{argument}"), ends(value).1)
 }
@@ -293,8 +293,8 @@ fn identifier(name: &str, span: Span) -> Option<Ident> {
 /// The greatest number of elements of a tuple that implements `Arguments`.
 const MAX_PARTS: usize = 12;
 
-/// Returns a tuple of `parts`. If they are more than [`MAX_PARTS`], the elements of the tuple are tuples of parts,
-/// nested as deep as necessary.
+/// Returns a tuple of `parts`. If they are more than `MAX_PARTS`, the elements of the tuple are tuples of parts, nested
+/// as deep as necessary.
 fn tuple(mut parts: Vec<TokenStream>) -> TokenStream {
     while parts.len() > MAX_PARTS {
         parts = parts.chunks(MAX_PARTS).map(|chunk| quote!((#(#chunk,)*))).collect();

@@ -141,7 +141,7 @@ pub fn traced(arguments: TokenStream, item: TokenStream) -> TokenStream {
     traced::expand(arguments.into(), item.into()).unwrap_or_else(|e| e.to_compile_error()).into()
 }
 
-/// Leaves its item unchanged: [`traced`](macro@traced) if traces are compiled out.
+/// Leaves its item unchanged. It takes the place of [`traced`](macro@traced) if traces are compiled out.
 #[proc_macro_attribute]
 pub fn untraced(_arguments: TokenStream, item: TokenStream) -> TokenStream {
     item

@@ -13,12 +13,14 @@ pub(crate) struct Normalized {
     /// The captured values, for each the number of its argument and the way in which it is captured. An argument that
     /// is shown in two ways is captured twice, because its type may allow only one of them.
     pub(crate) values: Vec<(usize, By)>,
-    /// The identifiers that are taken from the scope of the call: the arguments after the given ones.
+    /// The variables in the scope of the call that the format string names. They count as arguments after the given
+    /// ones.
     pub(crate) implicit: Vec<String>,
 }
 
 impl Normalized {
-    /// Returns the normalized format string; `None` if the compiler would not accept these arguments for it.
+    /// Returns the normalized format string; `None` if the compiler would not accept these arguments for the format
+    /// string.
     pub(crate) fn new(format: &str, positional: usize, named: Vec<String>) -> Option<Normalized> {
         let mut template = Template::parse(format).ok()?;
         if template.pieces.iter().any(has_large_count) {

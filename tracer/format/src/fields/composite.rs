@@ -1,5 +1,5 @@
-//! Values that consist of other values. The `Debug` helpers of std print them; this module only passes on their
-//! structure, piece by piece.
+//! Values that consist of other values. The `Debug` helpers of std print them; this module only tells the helpers the
+//! structure, one value after the other.
 
 use std::cell::Cell;
 use std::fmt::{self, Debug, Write};
@@ -27,8 +27,8 @@ pub(super) fn render(
     written.map_err(|fmt::Error| source.error.get().unwrap_or(PayloadError::NoValue))
 }
 
-/// Prints a value with the flags of `field`. It has one `write!` for each combination of flags, because a program
-/// cannot make a `Formatter` with given flags.
+/// Prints a value with the flags of `field`. The function has one `write!` for each combination of flags, because a
+/// program cannot make a `Formatter` with given flags.
 pub(super) fn write_debug(
     to: &mut dyn Write,
     value: &dyn Debug,
@@ -178,7 +178,8 @@ impl Debug for Decoded<'_, '_> {
 }
 
 impl PayloadSource<'_> {
-    /// Prints the next value with the Debug of its original type, because the hex digits depend on the type.
+    /// Prints the next value, a scalar, by the `Debug` of the value's own type. Hex digits of a negative number depend
+    /// on the width of that type.
     fn fmt_scalar(&self, scalar: Scalar, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         macro_rules! number {
             ($type:ty) => {

@@ -1,8 +1,8 @@
 //! Numbers as digits, written eight at a time.
 //!
 //! The functions write at the index `at` and return the index after the number. They always write 8 or 16 bytes, even
-//! if the number has fewer: later writes overwrite the rest. Functions that take a `page` return `None` if it is too
-//! short, or if they cannot write the number in the same way as std.
+//! if the number has fewer: later writes overwrite the rest. Functions that take a `page` return `None` if the page is
+//! too short, or if they cannot write the number in the same way as std.
 
 #[cfg(feature = "fast-floats")]
 use super::shortest::shortest;
@@ -14,7 +14,7 @@ pub(super) const CHUNK: usize = 16;
 pub(super) const ROOM: usize = CHUNK + 1 + 8 + 1 + 8;
 /// The greatest number of bytes that a number takes; the longest is `-0.000012345678901234567`.
 pub(super) const NUMBER: usize = 26;
-/// A page into which one number can be written, filled with zeros.
+/// A page of zeros with room for one number.
 pub(super) const NUMBER_PAGE: [u8; NUMBER + ROOM] = [0; NUMBER + ROOM];
 
 /// Writes `bytes` at the index `at` of `room`. The compiler sees at each call that the bytes fit, and removes the
@@ -44,7 +44,7 @@ pub(super) fn signed(page: &mut [u8], at: usize, number: i64) -> Option<usize> {
 }
 
 /// Writes an integer at the index `at` of `page`. Before `at`, there may be only a literal and a sign, so that the
-/// digits fit in the [`ROOM`] at the beginning of `page`.
+/// digits fit in the `ROOM` at the beginning of `page`.
 #[inline(always)]
 pub(super) fn unsigned(page: &mut [u8], at: usize, number: u64) -> Option<usize> {
     if number < EIGHT_DIGITS {
@@ -93,8 +93,8 @@ pub(super) fn hex(room: &mut [u8; ROOM], at: usize, number: u64, prefix: bool) -
     at + digits as usize
 }
 
-/// Writes an `f64` without its sign, as `{}` or, with `debug`, `{:?}` does. Returns `None` for values that std may
-/// write with an exponent, or in another way than this function.
+/// Writes an `f64` without its sign, as `{}` does, or as `{:?}` does if `debug` is set. Returns `None` for values that
+/// std may write with an exponent, or in another way than this function.
 #[inline(always)]
 pub(super) fn float64(page: &mut [u8], at: usize, value: f64, debug: bool) -> Option<usize> {
     // If a decimal of at most 15 digits parses as `value`, it is the only one, and so the shortest: floats are denser
@@ -189,10 +189,11 @@ pub(super) const POWERS: [u64; 16] = {
 const EIGHT_DIGITS: u64 = 100_000_000;
 const ASCII_ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
 
-/// Returns the eight digits of a number below 100,000,000, the first in the lowest byte.
+/// Returns the eight decimal digits of a number below 100,000,000, one in each byte, as values from 0 to 9. The first
+/// digit is in the lowest byte.
 ///
-/// All digits are made at once, by multiplication with reciprocals: Paul Khuong, *How to print integers
-/// really fast* (2017).
+/// All digits are made at once, by multiplication with reciprocals: Paul Khuong, *How to print integers really fast*
+/// (2017).
 #[inline(always)]
 fn digits(number: u64) -> u64 {
     let fours = (number / 10_000) | (number % 10_000) << 32;

@@ -32,7 +32,7 @@ struct Segment {
     page: usize,
     /// Whether the steps show arguments that are texts.
     texts: bool,
-    /// The index of the field that follows the steps, if there is one.
+    /// The index of the field that follows the steps, if a field follows.
     then: Option<usize>,
 }
 

@@ -1,5 +1,5 @@
-//! One placeholder (`{...}`) of a format string, rendered in the general way: first the body, then the characters that
-//! fill it up to its width.
+//! One placeholder (`{...}`) of a format string, rendered in the general way: first the text of the value (the *body*),
+//! then the characters that fill the body up to the width of the placeholder.
 
 use std::fmt::{self, Debug, Display, LowerExp, UpperExp};
 
@@ -81,7 +81,7 @@ impl Field {
     }
 
     /// Appends the text of this field for the next value of `reader`, which has the type `ty`. `others` are the bytes
-    /// of all arguments: one of them may be the width or precision.
+    /// of all arguments, because one of these may be the width or the precision.
     pub(super) fn render(
         &self,
         ty: &Type,
@@ -278,7 +278,8 @@ impl Field {
 
 type Shortest<F> = fn(&mut [u8], usize, F, bool) -> Option<usize>;
 
-/// Appends `number` by `fast` if it fits in 64 bits and `fast` can write it, otherwise as `general` prints it.
+/// Appends an integer. The function `fast` writes it if it fits in 64 bits; if it does not fit, or `fast` returns
+/// `None`, the integer is printed by `general`.
 fn number(
     out: &mut Vec<u8>,
     number: u128,

@@ -1,12 +1,12 @@
 //! The conversion of captured arguments to text: later than the call, but to the same text that `format!` would have
 //! made.
 //!
-//! A [`SitePlan`] is made once per site, from its format string and its descriptor; it then renders any number
-//! of payloads. It runs on the flusher and in `tracemerge`, never on a traced thread.
+//! A [`SitePlan`] is made once per site, from its format string and its descriptor; it then renders any number of
+//! payloads. It runs on the flusher and in `tracemerge`, never on a traced thread.
 //!
-//! A plan can make text in two ways. Most sites show their arguments in order, and most of these are numbers
-//! and text with `{}`: for these there is the *fast* way, a list of steps that write into a buffer that is known to
-//! suffice. The *general* way handles everything that the fast way does not know or finds odd; it also
+//! A plan can make text in two ways. Most sites show their arguments in order, and most of these are numbers and text
+//! with `{}`: for these there is the *fast* way, a list of steps that write into a buffer that is known to be long
+//! enough. The *general* way handles all other sites and all values that a step cannot write; only the general way
 //! reports errors.
 
 mod composite;

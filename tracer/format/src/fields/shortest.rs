@@ -1,5 +1,6 @@
-//! The shortest digits of floats that need more than fifteen digits, by the crate `zmij`. The crate is faster than std,
-//! but adds 20 KB to a program; so `tracemerge` links it, and traced programs do not.
+//! Writes floats that need more than fifteen digits, with as few digits as identify the float. The crate `zmij` finds
+//! these digits. The crate is faster than std, but adds 20 KB to a program; so `tracemerge` links it, and traced
+//! programs do not.
 
 /// Writes a float in the range for which neither std nor zmij writes an exponent. `wide` is the same
 /// number as an `f64`.

@@ -14,8 +14,8 @@ pub(super) struct ValueReader<'p> {
     values: u32,
 }
 
-/// The greatest number of values in one payload, those within other values included: a struct may have any
-/// number of fields without bytes.
+/// The greatest number of values in one payload, including values inside other values. The length of the payload alone
+/// sets no limit, because a struct may have any number of fields without bytes.
 const MAX_VALUES: u32 = 1 << 24;
 
 /// A value that does not consist of other values.
@@ -24,7 +24,7 @@ pub(super) enum Value<'p> {
     Integer {
         negative: bool,
         magnitude: u128,
-        /// The two's complement of the value, in the width of its type.
+        /// The value in two's complement, with as many bits as its type has.
         bits: u128,
     },
     F32(f32),

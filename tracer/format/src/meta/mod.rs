@@ -43,8 +43,8 @@ pub struct Thread {
     pub ring: RingPlace,
     /// The reason why the ring is private; empty if it is not.
     pub why: Vec<u8>,
-    /// The number of this file among the run's files, from 1, in the order in which they were made; `None`
-    /// if the line does not contain it.
+    /// The number of this file among the run's files, from 1, in the order in which the files were made; `None` if the
+    /// line does not contain the number.
     pub file: Option<u32>,
 }
 
@@ -72,8 +72,8 @@ pub struct End {
 }
 
 /// The time for which a thread has waited for the tracer, in the `# end` line of its file: a reader finds the sum there
-/// without reading the lines of the waits. A thread that has not waited has no such numbers, nor has a file that an
-/// earlier version of the tracer has written.
+/// without reading the lines of the waits. The line does not contain the numbers if the thread has not waited, or if an
+/// earlier version of the tracer has written the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waited {
     /// The sum of the times in the file's `# wait` and `# stall` lines, in nanoseconds.
@@ -142,8 +142,8 @@ pub enum Meta {
         /// whether the process traces, and until the first record had a ring.
         ns: u64,
     },
-    /// The thread has waited for the tracer, and no `# wait` line reports these waits. In files of versions 1 and 2,
-    /// the thread has waited for room in its ring.
+    /// The thread has waited for the tracer for a time that no `# wait` line reports. In files of versions 1 and 2, the
+    /// thread has waited for room in its ring.
     Stall {
         /// The time waited since the last line of this kind, in nanoseconds.
         ns: u64,

@@ -13,7 +13,7 @@ use crate::meta::payload::{PayloadReader, PayloadWriter};
 /// unloaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Between {
-    /// The change came after this reading: the ticks of the last reading without it; 0 if there was no earlier reading.
+    /// The ticks of the last reading before the change; 0 if there was no earlier reading.
     pub after: Ticks,
     /// The ticks of the first reading that shows the change.
     pub seen: Ticks,

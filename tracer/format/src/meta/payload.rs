@@ -39,7 +39,7 @@ impl<'a> PayloadWriter<'a> {
 /// key is cheap.
 pub(crate) struct PayloadReader<'a>(&'a [u8]);
 
-/// Splits a payload into its word and the text after it.
+/// Splits a payload into its first word and a reader of the keys and values after that word.
 pub(crate) fn split(payload: &[u8]) -> Option<(&[u8], PayloadReader<'_>)> {
     let end = payload.iter().position(|&b| b == b' ').unwrap_or(payload.len());
     (end > 0).then(|| (&payload[..end], PayloadReader(&payload[end..])))

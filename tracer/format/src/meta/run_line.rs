@@ -1,4 +1,4 @@
-//! The `# run` line, its checksum, and the readable content of a damaged one.
+//! The `# run` line and its checksum, and what can still be read in a damaged `# run` line.
 
 use std::fmt;
 

@@ -630,7 +630,7 @@ impl Decoder {
     }
 }
 
-/// The message that [`Decoder::records`] is putting together from pieces.
+/// The message that `Decoder::records` is putting together from pieces.
 #[derive(Default)]
 struct OpenMessage {
     /// The number of the message's site; `None` if the collected text is not that of a message but lines of other

@@ -8,12 +8,11 @@
 //! ```
 //!
 //! No record crosses the border of a block; if a record does not fit, the rest of the block begins with a *pad*, a
-//! single word. Besides the records of a ring there are two kinds:
-//! [`RecordKind::Meta`](crate::record::RecordKind::Meta) has the payload of a `#` line,
-//! [`RecordKind::Site`](crate::record::RecordKind::Site) has the number of a site in word 0, nothing in word
-//! 1, and the site's entry in a site table as its payload. A record of this kind comes before the first record of the
-//! site
-//! *in each block*. So any block can be read alone: a reader may begin at any time, the older half of a file may
+//! single word. Besides the kinds of records in a ring there are three: `RecordKind::State` is a change of a thread's
+//! state, [`RecordKind::Meta`](crate::record::RecordKind::Meta) has the payload of a `#` line,
+//! [`RecordKind::Site`](crate::record::RecordKind::Site) has the number of a site in word 0, nothing in word 1, and the
+//! site's entry in a site table as its payload. The `Site` record of a site comes before the first other record of the
+//! site *in each block*. So any block can be read alone: a reader may begin at any time, the older half of a file may
 //! be dropped, and damage reaches no further than the next border.
 //!
 //! Ticks never go back in a file. All numbers are little-endian.

@@ -154,7 +154,7 @@ impl<'a> Raw<'a> {
         open
     }
 
-    /// Returns the number of bytes of the file without an incomplete record, or pad, at its end.
+    /// Returns the length of the file in bytes, not counting an incomplete record or pad at its end.
     #[must_use]
     pub fn without_torn_tail(&self) -> usize {
         let mut at = self.bytes.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
@@ -209,7 +209,7 @@ impl<'a> Raw<'a> {
         })
     }
 
-    /// Returns the record of a call that begins at a position, if one does.
+    /// Returns the record of a function's entry or exit at a position; `None` if no such record begins there.
     #[inline(always)]
     pub(super) fn call(&self, at: usize) -> Option<Record<'static>> {
         let in_block = at % BLOCK_BYTES;
@@ -253,7 +253,7 @@ fn end_of(at: usize, record: &Record<'_>) -> usize {
     at.saturating_add(usize::try_from(aligned(record.bytes() as u64)).unwrap_or(usize::MAX))
 }
 
-/// Returns whether `payload` can be the payload of one line.
+/// Returns whether `payload` can be the payload of one line: it has no bytes that must be escaped.
 #[must_use]
 pub fn is_clean(payload: &[u8]) -> bool {
     is_harmless(payload)

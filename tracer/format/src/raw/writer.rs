@@ -70,10 +70,15 @@ impl Writer {
         self.record(state.word(), ticks, &payload, out);
     }
 
-    /// Copies as many whole records as can be copied at once. Stops before a record that is not `wanted`, that needs a
-    /// definition of its site, that would cross the border of a block, that has smaller ticks than the record before
-    /// it, or that exceeds `limit` bytes. Returns the number of copied records and the ticks of the last one; `last`
-    /// are the ticks of the record before the first one.
+    /// Copies as many whole records as can be copied at once. Stops before a record that
+    /// - is not `wanted`,
+    /// - needs a definition of its site,
+    /// - would cross the border of a block,
+    /// - has smaller ticks than the record before it, or
+    /// - would make `out` longer than `limit` bytes.
+    ///
+    /// Returns the number of copied records and the ticks of the last one. `last` are the ticks of the record before
+    /// the first one.
     pub(crate) fn copy_run(
         &mut self,
         records: &mut Records<'_>,
@@ -100,8 +105,8 @@ impl Writer {
         (count, last)
     }
 
-    /// Returns whether the record can be appended without a definition: its site is defined in the block, or
-    /// the site is unknown and the record has a meaning without it.
+    /// Returns whether the record can be appended without a definition of its site: it has no site, the block already
+    /// defines the site, or the site is unknown and the record has a meaning without it.
     #[inline]
     fn is_site_defined(&self, record: &Record<'_>, plans: &Plans) -> bool {
         let site = record.site();

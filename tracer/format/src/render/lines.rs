@@ -12,7 +12,7 @@ const WINDOW: usize = 4096;
 /// The number of bytes at the end of the window in which no line begins, because the line may not fit.
 const LINE: usize = 512;
 
-/// A whole record that may need no escapes.
+/// A whole record that can probably be written as one line without escapes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainRecord<'a> {
     pub ticks: Ticks,
@@ -42,9 +42,9 @@ pub(crate) fn plain_text<'a>(
     (!seems).then_some(PlainContent::Text(message.payload))
 }
 
-/// A source of plain records, which are taken one after the other.
+/// A source of records that can probably be written without escapes; they are taken one after the other.
 pub(crate) trait PlainRecords {
-    /// Returns the next record; `None` if there is none, or it is not plain.
+    /// Returns the next record; `None` if no record is left, or the next one has to be written in another way.
     fn peek(&mut self) -> Option<PlainRecord<'_>>;
 
     /// Advances past the record that [`peek`](PlainRecords::peek) returned last.

@@ -105,7 +105,7 @@ impl RenderState {
 pub struct Losses {
     /// The number of messages that found no room in the ring.
     pub full: u64,
-    /// The number of messages whose formatting did not end, for example because it panicked.
+    /// The number of messages whose formatting did not end, for example because a `Display` panicked.
     pub panic: u64,
     /// The number of messages that found no room in the nested ring.
     pub nested: u64,

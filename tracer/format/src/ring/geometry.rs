@@ -45,8 +45,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Returns the sizes of a ring whose capacity is `capacity` bytes, limited to the range from [`MIN_CAPACITY`] to
-    /// [`MAX_CAPACITY`] and rounded up to a power of two.
+    /// Returns the sizes of a ring whose capacity is `capacity` bytes, limited to the range from `MIN_CAPACITY` to
+    /// `MAX_CAPACITY` and rounded up to a power of two.
     #[must_use]
     pub fn of(capacity: u64) -> Geometry {
         let capacity = capacity.clamp(MIN_CAPACITY, MAX_CAPACITY).next_power_of_two();

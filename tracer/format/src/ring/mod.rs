@@ -97,7 +97,7 @@ impl State {
     }
 }
 
-/// The kind and the sizes of a ring file, fixed when it is made.
+/// The identity of a ring file: magic number, version, sizes, run and number. It is fixed when the file is made.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Identity {
@@ -154,7 +154,8 @@ pub struct LongName {
 /// The greatest number of bytes of a thread's name that the ring keeps.
 pub const MAX_NAME: usize = 248;
 
-/// The progress of the producer, in the ring or in the nested ring. The module's documentation explains the positions.
+/// The progress of the producer in the ring or in the nested ring: the positions up to which it has written, and its
+/// counts. The module's documentation explains the positions.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Written {
@@ -169,7 +170,7 @@ pub struct Written {
     pub committed: AtomicU64,
     /// The number of messages lost because there was no room in the ring.
     pub lost_full: AtomicU64,
-    /// The number of messages lost because their formatting did not end.
+    /// The number of messages lost because their formatting did not end, for example because a `Display` panicked.
     pub lost_panic: AtomicU64,
     /// The number of times that the thread waited for the tracer.
     pub stalls: AtomicU64,
@@ -177,17 +178,19 @@ pub struct Written {
     pub stall_ns: AtomicU64,
 }
 
-/// The progress of the consumer, as the producer sees it.
+/// The progress of the consumer, as the producer sees it: the positions up to which the consumer has freed the ring and
+/// the nested ring.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Consumed {
-    /// The position in the ring up to which the producer may write again.
+    /// The position in the ring before which the consumer needs no bytes any more: the producer may overwrite them.
     pub main: AtomicU64,
-    /// The position in the nested ring up to which the producer may write again.
+    /// The position in the nested ring before which the consumer needs no bytes any more: the producer may overwrite
+    /// them.
     pub nested: AtomicU64,
 }
 
-/// The number of the selected slot.
+/// The count that says which of the two slots is selected.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Selected {
@@ -196,7 +199,8 @@ pub struct Selected {
     pub count: AtomicU64,
 }
 
-/// The progress of the consumer at one moment. Only the selected slot has a meaning.
+/// The progress of the consumer at one moment. A header has two such slots; only the values in the selected slot have a
+/// meaning.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Slot {
@@ -437,8 +441,8 @@ impl Header {
         self.slot(self.selected.count.load(Ordering::Acquire))
     }
 
-    /// Returns the number of the last publication of a living consumer, and its progress; `None` if the
-    /// consumer published again during the call.
+    /// Returns the number of the last publication of a living consumer, and the progress that was published; `None` if
+    /// the consumer published again during the call.
     #[must_use]
     pub fn read_published(&self) -> Option<(u64, Progress)> {
         let count = self.selected.count.load(Ordering::Acquire);
@@ -509,7 +513,7 @@ impl Header {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Header {
-    /// The kind and the sizes of the ring.
+    /// The identity of the ring file: magic number, version, sizes, run and number.
     pub identity: Identity,
     /// The thread that has the ring.
     pub tenancy: Tenancy,
@@ -549,7 +553,7 @@ pub struct Counts {
     pub committed: u64,
     /// The number of messages lost because there was no room in the ring.
     pub lost_full: u64,
-    /// The number of messages lost because their formatting did not end.
+    /// The number of messages lost because their formatting did not end, for example because a `Display` panicked.
     pub lost_panic: u64,
     /// The number of waits for the tracer.
     pub stalls: u64,

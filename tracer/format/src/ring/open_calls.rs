@@ -30,7 +30,7 @@ use crate::record::hook_enter_word;
 /// outermost one is recorded although it may be left soon.
 pub const MAX_OPEN: u64 = 112;
 
-/// A call that is held back: it is open, and still too short to be recorded.
+/// A call that is held back: it is open, and has not lasted long enough yet to be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenCall {
     /// The ticks at which the call was entered; never 0.
@@ -102,8 +102,8 @@ impl OpenCalls {
         self.end.load(Ordering::Relaxed).wrapping_sub(self.first())
     }
 
-    /// Holds back `call`, which is now the innermost open call; returns its number. Before that, fewer than
-    /// [`MAX_OPEN`] calls must be held back.
+    /// Holds back `call`, which is now the innermost open call; returns its number. Must be called only while fewer
+    /// than [`MAX_OPEN`] calls are held back.
     #[inline(always)]
     pub fn hold(&self, call: OpenCall) -> u64 {
         let number = self.end.load(Ordering::Relaxed);
@@ -145,8 +145,8 @@ impl OpenCalls {
         self.moved.store(self.first().wrapping_add(1), Ordering::Release);
     }
 
-    /// Forgets the outermost call: its record, which [`begin_move`](Self::begin_move) has announced, is in the ring, or
-    /// lost.
+    /// Forgets the outermost call, because its record is in the ring now, or lost. [`begin_move`](Self::begin_move) has
+    /// announced the record.
     pub fn end_move(&self) {
         self.first.store(self.first().wrapping_add(1), Ordering::Release);
     }

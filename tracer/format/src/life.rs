@@ -58,7 +58,7 @@ pub struct LifeIdentity {
     pub flusher: AtomicU64,
 }
 
-/// The counters of the traced threads.
+/// The counters of the run that its traced threads write.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct TracedCounters {
@@ -132,7 +132,7 @@ impl Start {
 pub struct Panics {
     /// The id of the thread whose panic began last; 0 if none has panicked.
     tid: AtomicU64,
-    /// The number of panics that are deadly.
+    /// The number of panics that are deadly now, which means that they will end the process.
     deadly: AtomicU32,
 }
 
@@ -201,7 +201,7 @@ impl FatalSignal {
     }
 }
 
-/// The counters of the flusher.
+/// The counters of the run that its flusher writes.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct FlusherCounters {
@@ -437,10 +437,10 @@ struct DropSlot {
     last: [AtomicU64; 3],
 }
 
-/// The counts of the files that a run has dropped.
+/// The counts of the files that a run has dropped to keep the total size of its files within the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// The number of dropped files.
+    /// The number of files that the run has dropped.
     pub files: u64,
     /// The number of records that were in the dropped files.
     pub records: u64,
@@ -485,15 +485,15 @@ impl Drops {
 pub struct Life {
     /// The identity of the page: its magic number, version and length.
     pub identity: LifeIdentity,
-    /// The counters of the traced threads.
+    /// The counters of the run that its traced threads write.
     pub traced: TracedCounters,
-    /// The counters of the flusher.
+    /// The counters of the run that its flusher writes.
     pub flusher: FlusherCounters,
     /// The switch that pauses and resumes tracing from outside the process.
     pub switch: Switch,
     /// The flusher's clock readings; see [`Looks`].
     pub looks: Looks,
-    /// The counts of the files that were dropped.
+    /// The counts of the files that the run has dropped to keep their total size within the limit.
     pub drops: Drops,
 }
 

@@ -76,21 +76,21 @@ pub enum LockRecord<'a, P = &'a str> {
     },
     /// The thread asks the system to let it sleep while the word at `address` does not change.
     FutexWait {
-        /// The address of the word.
+        /// The address of the futex, a word in memory.
         address: u64,
     },
     /// The thread that slept continues; `result` is the system's return value, 0 if another thread has woken it.
     FutexWoken {
-        /// The address of the word.
+        /// The address of the futex, a word in memory.
         address: u64,
         /// The time waited, in nanoseconds.
         ns: u64,
-        /// The system's return value.
+        /// The return value of the system call; 0 if another thread has woken this one.
         result: i64,
     },
     /// The thread wakes at most `most` of the threads that sleep at `address`.
     FutexWake {
-        /// The address of the word.
+        /// The address of the futex, a word in memory.
         address: u64,
         /// The greatest number of threads to wake.
         most: u64,

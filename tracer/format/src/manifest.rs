@@ -34,7 +34,7 @@ pub const RING_PREFIX: &str = "ring-";
 /// The end of the name of a run's directory until the directory is whole.
 pub const UNFINISHED_SUFFIX: &str = ".new";
 
-/// The version of the manifest that is written.
+/// The version of the manifests that the tracer writes.
 pub const VERSION: u32 = 3;
 
 const MAGIC: &[u8] = b"tracer-manifest ";
@@ -150,7 +150,7 @@ fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..end], &bytes[end + 1..]))
 }
 
-/// Reads directory, name and encoding in a `traces` line.
+/// Reads the directory of the trace files, their name and their encoding from a `traces` line.
 fn traces(line: &[u8]) -> Option<(Directory, Vec<u8>, Encoding)> {
     let mut parts = line.strip_prefix(b"traces dir=\"")?.split(|&b| b == b'"');
     let path = unescape(parts.next()?);
@@ -165,7 +165,7 @@ fn traces(line: &[u8]) -> Option<(Directory, Vec<u8>, Encoding)> {
     parts.next().is_none().then_some((Directory { path, identity }, name, encoding))
 }
 
-/// Reads ` device=<device> inode=<number>`.
+/// Reads the identity of a directory, ` device=<device> inode=<number>`.
 fn identity(words: &[u8]) -> Option<(u64, u64)> {
     let numbers = std::str::from_utf8(words).ok()?.strip_prefix(" device=")?;
     let (device, inode) = numbers.split_once(" inode=")?;

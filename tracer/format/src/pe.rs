@@ -21,7 +21,8 @@ pub struct Headers {
     /// The addresses of the debug directory, which contains the build-id if there is one; empty if the file has no
     /// debug directory.
     debug: Range<u32>,
-    /// The time when the linker made the file, the linker's checksum of the file, and the size when mapped.
+    /// Three values from the headers: the time when the linker made the file, the linker's checksum of the file, and
+    /// the size of the mapped file in bytes.
     stamps: [u32; 3],
 }
 

@@ -169,7 +169,7 @@ impl Flags {
         Flags(self.0 & (Flags::UNWINDING.0 | Flags::ENDED.0 | Flags::CANCELLED.0))
     }
 
-    /// Returns the flags of both sets.
+    /// Returns the union of both sets of flags.
     #[must_use]
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
@@ -282,7 +282,7 @@ pub struct Record<'a> {
     /// The ticks of the record; all pieces of a message have the ticks of its beginning. The ticks have no meaning in a
     /// [`RecordKind::Site`].
     pub ticks: Ticks,
-    /// The content of the record.
+    /// The content of the record: the bytes after its header.
     pub payload: &'a [u8],
 }
 

@@ -226,7 +226,7 @@ impl<'a> EntryBytes<'a> {
 /// The reason why a file cannot be read as a site table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SitesError {
-    /// The table has an unknown layout, of this version.
+    /// The table has a layout of this version, which is unknown.
     Version(u32),
     /// The file is not a site table.
     Damaged,

@@ -14,7 +14,7 @@ use crate::record::{Record, RecordKind};
 pub enum WaitCause {
     /// The thread's ring was full: the flusher was slower than the thread.
     Room = 0,
-    /// The rest of the ring's memory was not reserved yet.
+    /// The flusher had not reserved the part of the ring's memory yet that the next record needed.
     Memory = 1,
     /// The thread had to get a ring for its first record.
     Ring = 2,

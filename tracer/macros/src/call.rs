@@ -25,7 +25,8 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     expand_as(RecordContent::Message, input)
 }
 
-/// Returns the code that makes a record of the arguments of `trace!`.
+/// Returns the code that makes a record of arguments in the form of those of `trace!`; `of` says what the record
+/// contains.
 pub(crate) fn expand_as(of: RecordContent, input: TokenStream) -> TokenStream {
     match parse.parse2(input.clone()) {
         Ok(call) => call.captured(of).unwrap_or_else(|| formatted(of, &input)),
@@ -77,7 +78,7 @@ struct LiteralCall {
     arguments: Vec<Argument>,
 }
 
-/// An argument, `value` or `name = value`.
+/// An argument of a macro call, `value` or `name = value`.
 struct Argument {
     name: Option<Ident>,
     value: Expr,

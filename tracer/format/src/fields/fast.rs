@@ -66,7 +66,7 @@ enum Conversion {
     Bool,
     Char,
     Str,
-    /// An integer of 8 bits in hex digits, after `0x` if the field is true.
+    /// An integer of 8 bits in hex digits, after `0x` if the flag is true.
     Hex8(bool),
     Hex16(bool),
     Hex32(bool),
@@ -210,7 +210,8 @@ fn add(steps: &mut Vec<Step>, literal: &[u8], show: Conversion) {
 }
 
 impl Conversion {
-    /// Returns the greatest number of bytes that the conversion writes for a value; 0 for a text.
+    /// Returns the greatest number of bytes that the conversion writes for a value; 0 if the value is a text, because
+    /// only the value itself has its length.
     fn bound(self) -> usize {
         match self {
             // Text is counted separately: it is part of the payload.

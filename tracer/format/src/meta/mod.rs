@@ -188,7 +188,7 @@ pub enum Meta {
     /// Files of the run were dropped to keep their total size within the limit. The file with this line also reports
     /// the records of the dropped files as lost, with the reason [`DROPPED`].
     Dropped {
-        /// The number of dropped files.
+        /// The number of files that were dropped.
         files: u64,
     },
     /// The end of the file.

@@ -38,7 +38,7 @@ pub struct Claim {
     pub exe: Option<Vec<u8>>,
 }
 
-/// The damage of a `# run` line.
+/// The kind of damage of a `# run` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunDamage {
     /// The line has no checksum, although its version has one.

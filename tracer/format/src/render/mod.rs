@@ -135,7 +135,7 @@ impl<const N: usize> Modules for [Meta; N] {
 }
 
 impl<'a> References<'a> {
-    /// Returns the references for records without addresses.
+    /// Returns references without a module table, for records without addresses.
     #[must_use]
     pub fn without_modules(plans: &'a Plans) -> References<'a> {
         References { plans, modules: &mut [] }

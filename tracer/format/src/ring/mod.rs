@@ -211,11 +211,11 @@ pub struct Slot {
     /// The length of the thread's file in bytes when the file had all records up to these positions; 0 if no file was
     /// made yet.
     pub file_length: AtomicU64,
-    /// The device of the thread's file.
+    /// The number of the device on which the thread's file is.
     pub device: AtomicU64,
     /// The inode number of the thread's file.
     pub inode: AtomicU64,
-    /// The `<n>` of the name of the thread's file.
+    /// The `<n>` in the name of the thread's file, `<exe>.trace.<tid>.<n>`; 0 if the name has no `<n>`.
     pub file_number: AtomicU64,
     /// Two flags. 1: the file ends inside a message, whose last piece is not in the file. 2: the next piece in the ring
     /// continues a message that is already reported lost.
@@ -256,11 +256,11 @@ pub struct Progress {
     pub nested_consumed: u64,
     /// The length of the thread's file in bytes.
     pub file_length: u64,
-    /// The device of the thread's file.
+    /// The number of the device on which the thread's file is.
     pub device: u64,
     /// The inode number of the thread's file.
     pub inode: u64,
-    /// The `<n>` of the name of the thread's file.
+    /// The `<n>` in the name of the thread's file, `<exe>.trace.<tid>.<n>`; 0 if the name has no `<n>`.
     pub file_number: u32,
     /// The state from which the renderer continues.
     pub render: RenderState,
@@ -517,11 +517,11 @@ pub struct Header {
     pub identity: Identity,
     /// The thread that has the ring.
     pub tenancy: Tenancy,
-    /// The progress of the producer.
+    /// The progress of the producer in the ring.
     pub main: Written,
     /// The progress of the producer in the nested ring, with records made inside others.
     pub nested: Written,
-    /// The progress of the consumer.
+    /// The positions up to which the consumer has freed the ring and the nested ring.
     pub consumed: Consumed,
     /// The number of the selected slot.
     pub selected: Selected,
@@ -589,7 +589,7 @@ impl Written {
         self.head.store(position | (messages & COUNT), Ordering::Release);
     }
 
-    /// Returns the position where records end.
+    /// Returns the position where the committed records end.
     #[must_use]
     #[inline(always)]
     pub fn head(&self) -> u64 {

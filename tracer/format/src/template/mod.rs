@@ -16,7 +16,7 @@ use std::fmt;
 /// A parsed format string.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
-    /// The texts and arguments, in order. No literal directly follows another.
+    /// The texts and placeholders, in order. A text never follows another one directly.
     pub pieces: Vec<Piece>,
 }
 
@@ -37,7 +37,7 @@ pub enum Piece {
 /// The argument that a placeholder refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// `{}`, the next argument that no earlier placeholder without an index or a name has taken.
+    /// `{}`, the next argument: placeholders without an index or a name take the arguments one after the other.
     Next,
     /// `{0}`, the argument of this index.
     Index(usize),
@@ -55,9 +55,9 @@ pub struct Spec {
     pub align: Option<Align>,
     /// The sign flag, `+` or `-`.
     pub sign: Option<Sign>,
-    /// Whether the flag `#` is set.
+    /// Whether the flag `#`, for the alternate form, is set.
     pub alternate: bool,
-    /// Whether the flag `0` is set.
+    /// Whether the flag `0` is set, which fills a number with zeros after its sign.
     pub zero: bool,
     /// The width: the least number of characters to print. It is never [`CountSpec::Star`].
     pub width: CountSpec,

@@ -1,6 +1,7 @@
-//! The `async` blocks that a function returns: each is the body of a future, as that of an `async fn` is.
+//! The `async` blocks whose futures a function returns. Such a block is traced like the body of an `async fn`.
 //!
-//! `async_trait` makes such functions of those in a trait: `Box::pin(async move { .. })` is all of their bodies.
+//! `async_trait` turns the `async` methods of a trait into such functions: their whole body is
+//! `Box::pin(async move { .. })`.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote_spanned};
@@ -12,17 +13,18 @@ use syn::{
     PathArguments, ReturnType, Signature, Stmt, Token, Type, TypeParamBound,
 };
 
-/// The counts of the expressions whose values a function returns.
+/// The numbers of the expressions whose values a function returns: of `async` blocks, and of others.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The number of `async` blocks, which were changed.
+    /// The number of `async` blocks. All of them were changed.
     pub(crate) blocks: usize,
     /// The number of expressions that are not `async` blocks.
     pub(crate) others: usize,
 }
 
-/// Calls `change` with each `async` block that is a function's value: alone, in a box, or, if the function says that
-/// it returns a future, with methods called on it.
+/// Calls `change` with each `async` block of `body` that the function returns, alone or in a box. If `is_future` is
+/// true (the function's signature says that it returns a future), methods may be called on the block, too. Returns how
+/// many such blocks and how many other returned expressions there are.
 pub(crate) fn change_returned_blocks(
     body: &mut Block,
     is_future: bool,
@@ -43,7 +45,7 @@ struct Search<'c> {
     found: Found,
 }
 
-/// Finds each `return` of the function itself.
+/// Finds each `return` of the function itself, not those of closures, `async` blocks and items in its body.
 impl VisitMut for Search<'_> {
     fn visit_expr_return_mut(&mut self, of: &mut ExprReturn) {
         match &mut of.expr {
@@ -60,7 +62,7 @@ impl VisitMut for Search<'_> {
 }
 
 impl Search<'_> {
-    /// Searches the value of a block, which the function returns: see [`value`](Search::value).
+    /// Searches a block whose value the function returns; see [`value`](Search::value).
     fn block(&mut self, block: &mut Block) {
         match block.stmts.split_last_mut() {
             Some((Stmt::Expr(value, None), before)) => self.value(value, before),
@@ -111,7 +113,8 @@ fn diverges(of: &Macro) -> bool {
     of.path.segments.last().is_some_and(|last| DIVERGING.iter().any(|name| last.ident == name))
 }
 
-/// Returns the expression that initializes a variable, and the statements before the variable's declaration.
+/// Finds the last declaration of the variable `name` in `statements`. Returns the expression that initializes the
+/// variable, and the statements before the declaration.
 fn variable<'a>(name: &Ident, statements: &'a mut [Stmt]) -> Option<(&'a mut Expr, &'a mut [Stmt])> {
     let declares = |statement: &Stmt| match statement {
         Stmt::Local(Local { pat: Pat::Ident(pattern), init: Some(_), .. }) => pattern.ident == *name,
@@ -125,7 +128,7 @@ fn variable<'a>(name: &Ident, statements: &'a mut [Stmt]) -> Option<(&'a mut Exp
     }
 }
 
-/// Returns whether a function puts its argument into a box: `Box::pin`, `Box::new` or `Pin::from`.
+/// Returns whether `function` puts its argument into a box: `Box::pin`, `Box::new`, `Box::from` or `Pin::from`.
 fn is_box(function: &Expr) -> bool {
     let Expr::Path(function) = function else { return false };
     let names: Vec<String> = function.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
@@ -133,8 +136,8 @@ fn is_box(function: &Expr) -> bool {
     matches!(names[..], [.., "Box", "pin" | "new"] | [.., "Pin", "from"] | [.., "Box", "from"])
 }
 
-/// Returns whether a function that is not an `async fn` says that it returns a future: `impl Future`, a box of a
-/// `dyn Future`, or a `BoxFuture`.
+/// Returns whether the signature of a function that is not an `async fn` names a future as the type of the returned
+/// value: `impl Future`, a `dyn Future` in a `Box` or a `Pin`, `BoxFuture` or `LocalBoxFuture`.
 pub(crate) fn returns_future(signature: &Signature) -> bool {
     let ReturnType::Type(_, of) = &signature.output else { return false };
     is_future(of)
@@ -165,7 +168,8 @@ fn is_future(of: &Type) -> bool {
     }
 }
 
-/// Returns whether a block mentions a name, so that it has captured it if it is one of the function's arguments.
+/// Returns whether the block contains the identifier `name`. If `name` is an argument of the function, a block that
+/// contains the name has captured the argument.
 pub(crate) fn mentions(block: &Block, name: &Ident) -> bool {
     fn search(tokens: TokenStream, name: &Ident) -> bool {
         tokens.into_iter().any(|token| match token {
@@ -177,8 +181,8 @@ pub(crate) fn mentions(block: &Block, name: &Ident) -> bool {
     search(block.to_token_stream(), name)
 }
 
-/// Returns the code that makes the compiler warn: a macro has no other way with a stable compiler than to use something
-/// that is deprecated.
+/// Returns code that makes the compiler warn that the returned future is not traced. The code calls a deprecated
+/// function, because a macro has no other way to warn with a stable compiler.
 pub(crate) fn warning(signature: &Signature) -> TokenStream {
     let at = match &signature.output {
         ReturnType::Type(_, of) => of.span(),

@@ -5,7 +5,8 @@ use quote::quote_spanned;
 
 use crate::call::{self, RecordContent, Texts};
 
-/// Returns the code for `scope!(..)`: an expression that is the guard.
+/// Returns the code for `scope!(..)`: an expression whose value is the guard, which records the end of the function
+/// when the guard is dropped.
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
     expand_at(Span::mixed_site(), input)
 }
@@ -32,7 +33,8 @@ pub(crate) fn expand_at(at: Span, input: TokenStream) -> TokenStream {
     }}
 }
 
-/// Returns an expression that is the site of the function that contains it; its line is that of `at`.
+/// Returns an expression that is the site of the function in which the expression stands. The site's line is that of
+/// `at`.
 pub(crate) fn function_site(at: Span) -> TokenStream {
     call::site(&Ident::new("Function", Span::mixed_site()), &Texts::default(), at)
 }

@@ -28,10 +28,11 @@ use crate::scope::function_site;
 struct Options {
     /// True to record nothing at all.
     nothing: bool,
-    /// If the arguments and the returned value are recorded: the names of those that are left out.
+    /// The names of the values that are not recorded, among the arguments and `ret`, the returned value; `None` if no
+    /// values are recorded at all.
     values: Option<Vec<Ident>>,
-    /// True if these are the options of the item that contains the function. Then the function may be one that cannot
-    /// be traced, and need not have the arguments that are left out.
+    /// True if the options were given to the `impl`, `trait` or module that contains the function. Then it is no error
+    /// if the function cannot be traced, or does not have the arguments that are left out.
     inherited: bool,
 }
 
@@ -127,8 +128,8 @@ fn has_own(attributes: &[Attribute]) -> bool {
     attributes.iter().any(is_own)
 }
 
-/// Makes a function record its calls. If the options are those of the item that contains it, and it cannot be traced,
-/// it is left unchanged.
+/// Makes a function record its calls. Returns an error if the function cannot be traced. If the options are inherited
+/// from the item that contains the function, leaves such a function unchanged instead.
 fn trace_function(
     options: &Options,
     attributes: &[Attribute],
@@ -145,7 +146,8 @@ fn trace_function(
     }
 }
 
-/// Returns the reason that a function cannot have a guard; `None` if it can.
+/// Returns the reason why a function cannot be traced, as the beginning of an error message; `None` if the function can
+/// be traced.
 fn untraceable(signature: &Signature, attributes: &[Attribute]) -> Option<&'static str> {
     let is_naked = |attribute: &Attribute| {
         let list = attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
@@ -199,14 +201,15 @@ fn trace(
     Ok(())
 }
 
-/// The values of a call that are recorded.
+/// The values that the records of a call contain: the arguments with these names and, if `returned` is true, the value
+/// that the function returns.
 #[derive(Debug, Default)]
 struct Values {
     arguments: Vec<Ident>,
     returned: bool,
 }
 
-/// The name of the value that a function returns.
+/// The name of the value that a function returns, in records and in the options of `#[traced]`.
 const RETURNED: &str = "ret";
 
 impl Values {
@@ -223,7 +226,7 @@ impl Values {
         Values { arguments, returned }
     }
 
-    /// Returns the values if each name that is left out is one of the function's arguments or `ret`.
+    /// Returns `self`, or an error if a name in `skipped` is neither an argument of the function nor `ret`.
     fn check_arguments(self, signature: &Signature, skipped: &[Ident]) -> syn::Result<Values> {
         let names = Names::of(signature).0;
         match skipped.iter().find(|&name| name != RETURNED && !names.contains(name)) {
@@ -235,7 +238,8 @@ impl Values {
         }
     }
 
-    /// Returns the arguments of `trace!` for the values of the arguments; `None` if there are none.
+    /// Returns the arguments of a call of `trace!` that records the function's arguments, such as
+    /// `"a={:?} b={:?}", a, b`; `None` if there are none to record.
     fn of_arguments(&self) -> Option<TokenStream> {
         let names = self.arguments.iter().map(|name| format!("{}={{:?}}", name.unraw())).collect::<Vec<_>>();
         let (text, arguments) = (names.join(" "), &self.arguments);
@@ -276,8 +280,8 @@ impl<'a> Visit<'a> for Names {
     fn visit_expr(&mut self, _: &'a syn::Expr) {}
 }
 
-/// Returns the type of the value that the body must have, with `_` for each `impl Trait` in it; `None` if the signature
-/// names none.
+/// Returns the type that the function's signature names for the returned value, with `_` for each `impl Trait` in it;
+/// `None` if the signature names no type.
 fn returned_type(signature: &Signature) -> Option<Type> {
     struct Inferred;
     impl VisitMut for Inferred {
@@ -301,7 +305,8 @@ fn split_items(body: &Block) -> (&[Stmt], &[Stmt]) {
     body.stmts.split_at(items)
 }
 
-/// Returns the body of a function after a guard.
+/// Returns the new body of a function that is not asynchronous: a guard that records the call, and then the statements
+/// of `body`.
 fn synchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStream {
     let scope = crate::scope::expand_at(signature.ident.span(), values.of_arguments().unwrap_or_default());
     if !values.returned {
@@ -324,7 +329,7 @@ fn synchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStr
     }
 }
 
-/// Returns the body of an asynchronous function inside a span.
+/// Returns the new body of an `async fn`: the statements of `body` in a span.
 fn asynchronous(values: &Values, signature: &Signature, body: &Block) -> TokenStream {
     let of = match returned_type(signature) {
         None => quote!(()),
@@ -342,7 +347,7 @@ fn asynchronous(values: &Values, signature: &Signature, body: &Block) -> TokenSt
     in_span(values, signature, (&quote!(move), body), (&set_type, is_never))
 }
 
-/// Puts the contents of an `async` block that a function returns into a span.
+/// Puts the statements of an `async` block that a function returns into a span.
 fn in_returned_block(values: &Values, signature: &Signature, block: &mut ExprAsync) -> syn::Result<()> {
     // A block that captured more, or in another way, might not live long enough, or could not be sent.
     let captured = |name: &&Ident| block.capture.is_some() && mentions(&block.block, name);
@@ -354,8 +359,9 @@ fn in_returned_block(values: &Values, signature: &Signature, block: &mut ExprAsy
     Ok(())
 }
 
-/// Returns the code of an `async` block that runs `body` inside a span. `capture` is `move` if the body captures by
-/// value; `first` comes before its statements, and `is_never` says that it never ends.
+/// Returns code for the inside of an `async` block or function: it runs `body` in a span. `capture` is `move` if the
+/// code of `body` captures by value. `first` is put before the statements of `body`. `is_never` says that `body` never
+/// ends.
 fn in_span(
     values: &Values,
     signature: &Signature,

@@ -175,7 +175,7 @@ fn by_name(name: &str, from: Registers) -> CalledFrom {
     }
 }
 
-/// The static behind one call of `is_called_from!` in the source. It keeps the last answer.
+/// The state of one call of `is_called_from!` in the source, a static: the call's last answer.
 pub struct Question {
     /// The answer that this call has used last, which is never freed; null before the first answer. The pointer is
     /// stored with Release and loaded with Acquire.
@@ -183,7 +183,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// Makes the question of a call that has not asked yet.
+    /// Makes the state of a call of `is_called_from!` that has not run yet.
     #[must_use]
     pub const fn new() -> Question {
         Question { last: AtomicPtr::new(ptr::null_mut()) }

@@ -26,7 +26,8 @@ pub use crate::traced::hooks::{enter as enter_compiled, leave as leave_compiled}
 
 /// Records that a function is entered and, when the function returns, that it is left. The registers are those of the
 /// function: the address after a call in its code, its stack pointer and its frame pointer. `names_of` returns the
-/// names of a symbol, by which the settings select functions; `left` must call [`leave_compiled`] with its argument.
+/// names of a symbol; the settings select functions by these names. `left` is called when the function returns, and
+/// must pass its argument to [`leave_compiled`].
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 #[inline]
 pub fn enter_until_return(
@@ -37,8 +38,8 @@ pub fn enter_until_return(
     hooks::enter_until_return(Registers { pc, sp, fp }, names_of, left);
 }
 
-/// Returns the names of the function that has this symbol, unless it is a C++ symbol: paths, without the compiler's
-/// additions.
+/// Returns the names of the function that has this symbol: paths, without the compiler's additions. Symbols of C++ are
+/// not decoded.
 #[must_use]
 pub fn names_of(symbol: &[u8]) -> Vec<String> {
     stack::names_of(symbol)
@@ -69,8 +70,9 @@ pub fn may_record() -> bool {
     !process::is_off() && !record::is_inside()
 }
 
-/// If the process traces, waits until the names of all functions that are loaded now can be found later. A thread calls
-/// this before and after it loads or unloads libraries.
+/// Waits until the tracer knows all modules that are loaded now, so that it can name their functions later, even if
+/// they are unloaded. Does nothing if the calling thread may not record. A thread calls this before and after it loads
+/// or unloads libraries.
 pub fn look_at_modules() {
     if may_record() {
         decision::look_at_modules();
@@ -95,8 +97,8 @@ pub fn record_futex(what: &LockRecord<'_>) -> bool {
     record_lock(&FUTEX, format_args!("{what}"))
 }
 
-/// Records a message of a `site` (0: no site) whose call was at `ticks`. Bytes of `text` that are not UTF-8 are recorded
-/// as they are.
+/// Records the message `text` of a call at `ticks`, with the number of its `site` (0: no site). Bytes that are not
+/// UTF-8 are recorded as they are.
 #[inline]
 pub fn write(ticks: u64, site: u32, text: &[u8]) {
     if !process::is_off() {
@@ -105,8 +107,8 @@ pub fn write(ticks: u64, site: u32, text: &[u8]) {
     }
 }
 
-/// Records a message with `values`, whose call was at `ticks`, unless the message has to be formatted at the call.
-/// `place` is the number of the call's position in the source, and `define` describes this position.
+/// Records a message with `values` for a call at `ticks`, unless the message has to be formatted at the call: the
+/// result says so. `place` is the number of the call's position in the source, and `define` describes this position.
 #[inline]
 pub fn record_values(
     place: u64,

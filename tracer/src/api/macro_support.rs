@@ -42,7 +42,7 @@ pub fn call_once<T>(body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// Returns `None` of the given type.
+/// Returns `None`, as an `Option` of the given type.
 #[inline(always)]
 #[must_use]
 pub fn none<T>() -> Option<T> {
@@ -83,8 +83,8 @@ impl<'a, By, T: ?Sized> Deref for Arg<'a, By, T> {
 }
 
 impl<'a> TextArg<'a, by::Display, path::Display<'_>> {
-    /// Returns the argument, a displayed path, in a form whose text is copied into the record. The text is made in the
-    /// call, on the traced thread; this runs code of the standard library only, none of the program.
+    /// Returns the argument, a path that is formatted by `Display`, in a form whose text is copied into the record. The
+    /// text is made in the call, on the traced thread, by code of the standard library only.
     #[inline(always)]
     #[must_use]
     pub fn __tracer_capture(&self) -> CapturedText<'a> {
@@ -106,7 +106,7 @@ impl<By, T: ?Sized> Deref for TextArg<'_, By, T> {
 pub struct Uncapturable;
 
 impl Uncapturable {
-    /// Returns the mark of an argument that is not copied into a record.
+    /// Returns the value that says that the argument is not copied into a record.
     #[inline(always)]
     #[must_use]
     pub fn __tracer_capture(&self) -> NotCaptured {

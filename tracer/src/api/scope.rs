@@ -37,7 +37,7 @@ pub fn scope() -> Scope {
     }
 }
 
-/// Returns the address of an instruction in the function into which this is inlined.
+/// Returns the address of an instruction in the function into which `here` is inlined.
 #[inline(always)]
 fn here() -> u64 {
     let address: u64;

@@ -103,16 +103,16 @@ pub(crate) struct Interface {
     pub count_lost: extern "C" fn(records: u64),
     /// Makes a record that consists of 64-bit words: `word` is word 0, and the payload has `count` words.
     pub words: unsafe extern "C" fn(ticks: u64, word: u64, payload: *const u64, count: usize),
-    /// Records a message of a site (0: no site), which `format` formats.
+    /// Records a message that `format` formats. `site` is the number of the message's site, or 0 for no site.
     pub message: unsafe extern "C" fn(ticks: u64, site: u32, message: *const c_void, format: Format),
     /// Records the captured arguments of a site, `size` bytes; returns false if the message has to be formatted
     /// instead.
     pub capture: unsafe extern "C" fn(ticks: u64, site: u32, bytes: *const u8, size: usize) -> bool,
-    /// Records that a hook reports the entry of the function that contains `address`, and that will return to
+    /// Records the entry, reported by a hook, of the function that contains `address`. The function will return to
     /// `call_site`.
     pub enter: extern "C" fn(ticks: u64, address: u64, call_site: u64),
-    /// Records that a hook reports the exit of the function that was entered with `address` or, if `address` is 0, of
-    /// the function that was entered last. `inside` is an address in the function that is left.
+    /// Records the exit, reported by a hook, of the function that was entered with `address`. If `address` is 0, this
+    /// is the function that was entered last. `inside` is an address in the function that is left.
     pub leave: extern "C" fn(ticks: u64, address: u64, inside: u64),
     /// Returns whether the calling thread is inside a record, or inside the owner's own code.
     pub is_inside: extern "C" fn() -> bool,
@@ -139,7 +139,7 @@ pub(crate) struct Interface {
     pub flush: extern "C" fn() -> i32,
     /// Waits until the module table has the modules that are loaded now.
     pub look_at_modules: extern "C" fn(),
-    /// Stores the counters of the run.
+    /// Stores the counters of the run in `counters`.
     pub count: unsafe extern "C" fn(counters: *mut Counters),
     /// Catches the signals that end the process.
     pub catch_signals: extern "C" fn(),

@@ -1,4 +1,5 @@
-//! Other copies of this library in the process: one of them owns the process's run, and the others hand it their records.
+//! The copies of this library in the process: one of them owns the process's run, and the others pass their records to
+//! it.
 //!
 //! A program, a library that it loads and a library that is preloaded may each have linked the tracer. The copy in the
 //! object that the loader has loaded first is the owner, whether it has recorded anything or not; so all copies find
@@ -36,7 +37,7 @@ use interface::{Counters, FAILED, FORMATTED, Guest, Interface, PANICKED, Terms, 
 /// The owner that this copy has joined as a guest; null if it has a run of its own, or has not decided.
 ///
 /// ```text
-///   null ── the copy decides for the first time, before its word says so ──► the owner, for ever
+///   null ── the first decision of this copy, before `STATE` shows the decision ──► the owner, for ever
 /// ```
 ///
 /// Relaxed: the owner's static was there before any code of this copy ran.
@@ -195,7 +196,8 @@ impl Owner {
     }
 }
 
-/// Formats the message that [`Owner::message`] was called with, into the owner's ring.
+/// Formats the message that was passed to [`Owner::message`]: passes the text to `write`, which puts it into the
+/// owner's ring.
 unsafe extern "C" fn format(message: *const c_void, sink: *mut c_void, write: Write) -> u32 {
     // SAFETY: the owner passes on the pointer that it got from `Owner::message`, during that call.
     let message = unsafe { *message.cast::<Message<'_>>() };
@@ -216,7 +218,7 @@ unsafe extern "C" fn format(message: *const c_void, sink: *mut c_void, write: Wr
     }
 }
 
-/// The receiver, in another copy of the library, of the text of a message or of the names of a function.
+/// A receiver of text, in another copy of the library. The text is a message, or the names of a function.
 pub(crate) struct Sink {
     pub sink: *mut c_void,
     pub write: Write,

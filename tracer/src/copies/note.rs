@@ -6,7 +6,7 @@
 
 use super::interface::Interface;
 
-/// The copies of the library in the process.
+/// The result of the search for copies of the library in the process.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     /// The owner of the process, among the copies with the same interface as this one.
@@ -106,12 +106,12 @@ mod elf {
         }
     }
 
-    /// Finds the copies in all loaded objects, in the order in which these were loaded; `own` is this copy. Finds
-    /// none in a child that was forked while another thread held the loader's lock for such a search.
+    /// Finds the copies in all loaded objects, in the order in which the loader has loaded the objects; `own` is this
+    /// copy. Finds none in a child that was forked while another thread held the loader's lock for such a search.
     ///
-    /// Takes the loader's lock, as [`stay_loaded`](crate::sys::stay_loaded) does, which the same decision whether to
-    /// trace calls. The search must not be left by a jump, or the lock would be held for ever: so it calls no code of
-    /// the program, and signals are blocked.
+    /// The search takes the loader's lock. So does [`stay_loaded`](crate::sys::stay_loaded), which the thread calls for
+    /// the same decision whether to trace. The search must not be left by a jump, or the lock would be held for ever:
+    /// so it calls no code of the program, and signals are blocked.
     #[cold]
     pub(crate) fn find(own: &'static Interface) -> Copies {
         let mut search = Search { own, own_version: None, copies: [(0, ptr::null()); PLACES] };
@@ -173,7 +173,8 @@ mod elf {
         0
     }
 
-    /// Calls `found` with the type, which is a version, and the content of each note with the name [`NAME`].
+    /// Calls `found` with the version and the content of each note that has the name [`NAME`]. The version is the
+    /// note's type.
     fn each_note(mut notes: &[u8], align: usize, mut found: impl FnMut(u32, &[u8])) {
         let align = if align == 8 { 8 } else { 4 };
         while let Some((head, _)) = notes.split_first_chunk::<HEAD>() {

@@ -39,7 +39,8 @@ use crate::sys;
 use crate::user::relay;
 use crate::words::exclusion::Excluded;
 
-/// The number of steps of the supply of rings after which all rings are drained: a ring of 1 MiB takes some 20 steps.
+/// While the flusher makes rings for threads: the number of its steps after which it also drains all rings. A ring of 1
+/// MiB takes some 20 steps.
 const DRAIN_STEPS: usize = 160;
 /// The minimum time between two checks of threads, trace files and the run's directory: see
 /// [`Flusher::check_threads_and_files`].
@@ -247,7 +248,8 @@ impl Flusher {
         self.run.look_request.answer(|| self.supply.look_at_modules());
     }
 
-    /// Ensures that rings are ready. Reusing a ring is cheaper than making one.
+    /// Makes rings ready for threads that need one. Drains the rings of ended threads first, because reusing a ring is
+    /// cheaper than making one.
     fn supply_rings(&mut self) {
         let ended: fn(&RingDrain) -> bool = |ring| ring.has_ended() && !ring.is_failing() && !ring.keeps();
         for step in 1.. {

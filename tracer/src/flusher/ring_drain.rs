@@ -39,7 +39,8 @@ pub(crate) struct RingDrain {
     freed: bool,
     /// True if the next drain has to write the records of a flight recorder.
     wanted: bool,
-    /// The position of a flight recorder's thread in the order in which the flusher has seen threads end.
+    /// The position of the ring's thread in the order in which the flusher has seen the threads of flight recorders
+    /// end; `None` while the thread runs.
     ended: Option<u64>,
     /// True if the ring's file was removed: the records in the ring cannot be recovered.
     orphan: bool,

@@ -537,12 +537,12 @@ impl Supply {
         self.directory.iter().chain(&self.former).for_each(RunDirectory::remove);
     }
 
-    /// Writes how the run ends, for recoverers, into the life file.
+    /// Writes how the run ends into the run's life file, for recoverers.
     pub(crate) fn set_ending(&self, ending: Ending) {
         self.directory.iter().chain(&self.former).for_each(|directory| directory.life.set_ending(ending));
     }
 
-    /// Writes a sign of life, for recoverers, into the life file.
+    /// Writes a sign of life into the run's life file, for recoverers.
     pub(crate) fn note_look(&self, note: impl Fn(&Looks)) {
         self.directory.iter().chain(&self.former).for_each(|directory| note(&directory.life.looks));
     }

@@ -1,5 +1,5 @@
-//! The arguments of a call of `trace!`, which are copied into a record. `macros/src/call.rs` makes the code of the call,
-//! and [`trace_format::capture`] writes the bytes of a value.
+//! The arguments of a call of `trace!`, which are copied into a record. The code of the call is made by
+//! `macros/src/call.rs`, and [`trace_format::capture`] writes the bytes of a value.
 
 use trace_format::capture::Cursor;
 

@@ -67,8 +67,9 @@ pub(crate) fn now() -> Ticks {
 
 /// Reads the process's clock while a record is being written.
 ///
-/// The system's clock is read by a function of the C library. If the program has put a function with hooks in its place, the
-/// hook makes no record: that record would be nested in the one that is being written, and would read the clock in turn.
+/// The system's clock is read by a function of the C library. If the program has replaced this function by its own,
+/// which has compiler hooks, these hooks make no record: such a record would be nested in the record that is being
+/// written, and would read the clock in turn.
 pub(crate) fn now_inside() -> Ticks {
     if kind() == SYSTEM { exclusion::once(now).unwrap_or_else(now) } else { now() }
 }

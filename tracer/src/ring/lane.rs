@@ -61,7 +61,7 @@ impl Reservation {
 }
 
 impl Lane {
-    /// Makes a lane for the given memory, at its head.
+    /// Makes a lane for the given memory. The lane's position is the memory's head.
     ///
     /// # Safety
     /// `data`, `written` and `consumed` belong together and outlive every use of the lane; there is one lane
@@ -117,7 +117,7 @@ impl Lane {
         self.pos.get()
     }
 
-    /// Returns the position at which the known room ends.
+    /// Returns the position up to which the producer may write without looking for more room.
     #[inline(always)]
     pub(crate) fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
@@ -153,8 +153,8 @@ impl Lane {
         self.limit.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the position at which `need` bytes end if [`Lane::find`] finds room for them from the position `from`
-    /// on.
+    /// Returns the position at which a record of `need` bytes ends if [`Lane::find`] finds room for the record at the
+    /// position `from` or, if the record does not fit into the rest of that block, at the beginning of the next block.
     pub(crate) fn end_of(&self, from: u64, need: u64) -> u64 {
         let border = self.border_after(from);
         if border - from < need { border + need } else { from + need }
@@ -167,7 +167,8 @@ impl Lane {
     /// Looks for room of at least `need` bytes, at most a block, from position `from` on, where the last record or
     /// piece ended. Returns `None` if the ring is full.
     ///
-    /// Pads the rest of a block if it is too short, and advances the reserve mark when it enters a block.
+    /// If the rest of a block is too short, fills it with a pad. At the beginning of a block, first advances the
+    /// position `reserve` in the ring's header: by that, late readers notice that the block is overwritten.
     #[cold]
     pub(crate) fn find(&self, from: u64, need: u64) -> Option<Reservation> {
         // SAFETY: bound, by the type's rule. Acquire: the consumer has read the records that it frees.
@@ -319,7 +320,8 @@ impl Lane {
         self.last.get()
     }
 
-    /// Publishes everything before `head`, which ends a message that was begun at `ticks`, and counts it.
+    /// Publishes everything before `head`, which is the end of a record that was begun at `ticks`, and counts the
+    /// record.
     #[inline(always)]
     pub(crate) fn commit(&self, head: u64, ticks: u64) {
         self.pos.set(head);

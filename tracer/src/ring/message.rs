@@ -53,7 +53,7 @@ pub(super) struct MessageWriter<'a> {
     producer: &'a Producer,
     lane: &'a Lane,
     frame: &'a AtomicUsize,
-    /// The value of `frame` as long as this message is being written.
+    /// The stack pointer that is stored in `frame` as long as this message is being written.
     here: usize,
     /// The position at which the current piece begins.
     start: u64,
@@ -202,9 +202,9 @@ impl<'a> MessageWriter<'a> {
         self.producer.find(self.lane, end, MIN_ROOM)
     }
 
-    /// Returns the bytes from a backslash or from the first byte of a longer character on, if there is one among the
-    /// last three bytes of the piece: their meaning may depend on the bytes after them, so they belong to the next
-    /// piece.
+    /// Returns the last three bytes of the piece, and how many of them belong to the next piece. The latter begin with a
+    /// backslash, or with the first byte of a character of several bytes, so their meaning may depend on the bytes after
+    /// them.
     fn open_end(&self) -> ([u8; LOOKAHEAD], usize) {
         let mut last = [0; LOOKAHEAD];
         if self.at - self.start >= (HEADER + LOOKAHEAD) as u64 {
@@ -236,8 +236,9 @@ impl<'a> MessageWriter<'a> {
         Outcome::Committed
     }
 
-    /// Gives up the message. If no part of it is published, counts it by `counter`, and the ring stays as it was before
-    /// the message. If a part is published, the renderer finds that the message's end is missing, and reports that.
+    /// Gives up the message. If no part of it is published, adds 1 to the counter that `counter` returns, and the ring
+    /// stays as it was before the message. If a part is published, the renderer finds that the message's end is
+    /// missing, and reports that.
     #[cold]
     #[inline(never)]
     fn abandon(&mut self, counter: fn(&Written) -> &AtomicU64) -> Outcome {

@@ -135,9 +135,9 @@ impl PendingWait {
     /// ticks `begin`. Returns the wait's duration in nanoseconds. Several waits without room for a record between them
     /// are recorded as one, from the beginning of the first.
     ///
-    /// Callers read `start` before `begin`, and the end is read after the ticks: if the thread is preempted between
-    /// two readings, the nanoseconds are too many rather than too few for the ticks, and a reader can still tell one
-    /// wait from several with work between them.
+    /// Callers read `start` before `begin`, and this function reads the ticks of the end before the nanoseconds. So if
+    /// the thread is preempted between two readings, the duration in nanoseconds is rather too long than too short for
+    /// the ticks. By that, a reader can distinguish one wait from several waits with work between them.
     #[cold]
     fn note(&self, start: u64, begin: Ticks, what: WaitCause) -> u64 {
         let before = self.ns.load(Ordering::Relaxed);
@@ -168,7 +168,7 @@ const WAIT_BYTES: u64 = (HEADER + trace_format::wait::PAYLOAD) as u64;
 const HOLDING: usize = 1;
 
 impl Producer {
-    /// Makes a producer for the ring in `memory`, at its head.
+    /// Makes a producer for the ring in `memory`. The producer begins to write at the ring's head.
     ///
     /// # Safety
     /// `memory` and `link` outlive every use of the producer, which is the only producer of this ring.
@@ -432,8 +432,8 @@ impl Producer {
     }
 
     /// Copies the arguments of a site into a record, or counts the record as lost if the ring has no room. Returns
-    /// false if the message has to be formatted instead, because the record is inside another record, because the
-    /// arguments are too large, or because this producer can no longer be used.
+    /// false if the message has to be formatted instead: the thread is inside another record or holds back calls, the
+    /// arguments are too large, or this producer can no longer be used.
     #[inline(always)]
     pub(crate) fn capture<A: Arguments>(&self, ticks: Ticks, site: u32, arguments: &A) -> bool {
         let here = sys::stack_pointer();
@@ -696,8 +696,8 @@ impl Producer {
         self.revoke();
     }
 
-    /// Counts a wait that has just ended, and notes it for its record. It began at the time `start` and the ticks
-    /// `begin`.
+    /// Counts a wait that has just ended, and notes the wait for its record. The wait began at `start`, in nanoseconds
+    /// of the monotonic clock, and at the ticks `begin`.
     #[cold]
     fn note_wait(&self, lane: &Lane, (start, begin): (u64, Ticks), what: WaitCause) {
         let ns = self.waited.note(start, begin, what);
@@ -761,9 +761,9 @@ impl Producer {
         self.is_main(lane) && unsafe { &*self.link }.policy == FullPolicy::Block
     }
 
-    /// Returns the position below which the memory of a lane may be written; [`ALL_RESERVED`] if all of the memory may
-    /// be. If `need` bytes from the position `from` on end behind that position, waits until these bytes are reserved.
-    /// Returns `None` if they cannot be reserved.
+    /// Waits until the memory for `need` bytes from the position `from` on is reserved. Returns the position below
+    /// which the lane's memory is reserved then; [`ALL_RESERVED`] if all of the memory is reserved; `None` if the
+    /// memory for `need` bytes cannot be reserved.
     pub(super) fn memory_end(&self, lane: &Lane, from: u64, need: u64) -> Option<u64> {
         // SAFETY: as in `find`.
         let link = unsafe { &*self.link };

@@ -158,8 +158,8 @@ static DYNAMIC_SITES: Mutex<BTreeMap<u64, &'static Site>> = Mutex::new(BTreeMap:
 /// The number of sites that were made at run time, including the sites without a key. Relaxed: the number only serves
 /// as a limit, and orders no other memory.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Whether the last thread that waited for the lock has not got it in time: then later threads do not wait. Relaxed:
-/// the flag only saves time.
+/// True if the last thread that waited for the lock did not get the lock in time; then later threads do not wait for
+/// it. Relaxed: the flag only saves time.
 static LOCK_TIMED_OUT: AtomicBool = AtomicBool::new(false);
 /// Whether the message about too many sites was printed.
 static HAS_WARNED: AtomicBool = AtomicBool::new(false);
@@ -243,8 +243,8 @@ fn lock() -> Option<parking_lot::MutexGuard<'static, BTreeMap<u64, &'static Site
     guard
 }
 
-/// Returns the signature for the word of a site with this key. Like the signatures of types, the result is neither 0
-/// nor the largest number.
+/// Returns the number that stands in a site's word as the signature of the site's values, computed from the site's key.
+/// Like the signatures of types, this number is neither 0 nor the largest number.
 #[inline(always)]
 pub(crate) fn signature(key: u64) -> u32 {
     ((key >> 32) as u32).clamp(4, u32::MAX - 4)

@@ -9,8 +9,8 @@ use super::process::{self, STATE};
 use super::{sites, switched};
 use crate::words::switch::TracingState;
 
-/// Whether the run of the process is paused. The value is valid even while the program decides again whether it traces.
-/// Relaxed: the thread that decides reads it, and the decision has a word of its own.
+/// Whether the run of the process is paused. The value stays valid while the program decides again whether it traces.
+/// Relaxed: the flag orders no other memory, because the decision has a word of its own.
 static PAUSED: AtomicBool = AtomicBool::new(false);
 
 /// Stores whether the run that begins is paused.

@@ -32,9 +32,8 @@ use crate::words::wake::Wake;
 const READY: usize = 64;
 /// The number of rings that the flusher keeps ready.
 pub(crate) const SPARE: usize = 4;
-/// The longest time, in nanoseconds, that a thread's first record waits while no ring is handed out to any thread. If
-/// the thread gets no ring, no thread waits for a ring for the same time again. Making a ring takes about a
-/// millisecond.
+/// The longest time, in nanoseconds, that a thread's first record waits while no ring is handed out to any thread.
+/// After such a wait in vain, no thread waits for a ring for as long again. Making a ring takes about a millisecond.
 const MAX_CLAIM_WAIT: u64 = 1_000_000_000;
 /// The longest time, in nanoseconds, that a thread waits for a ring while the flusher makes no progress. Under Wine all
 /// system calls of the flusher wait for one process, which may take longer than a second on a busy machine.
@@ -133,10 +132,10 @@ pub(crate) struct Exit {
     pub progress: AtomicU64,
 }
 
-/// The words by which a thread requests some work from the flusher, and waits for the end of the work: to write the
-/// flight recorders after a panic, or to update the module table when the thread loads or unloads modules. This is not
-/// a channel, because the thread may be inside a record, and because the flusher looks at them between any two steps of
-/// its work.
+/// The two counts by which threads request work of one kind from the flusher, and wait for the end of the work. Such
+/// work is to write the flight recorders after a panic, or to update the module table when a thread loads or unloads
+/// modules. This is not a channel, because the thread may be inside a record, and because the flusher looks at the
+/// counts between any two steps of its work.
 #[derive(Debug, Default)]
 pub(crate) struct CountedRequest {
     /// The number of requests that threads have made of the flusher.
@@ -146,7 +145,8 @@ pub(crate) struct CountedRequest {
 }
 
 impl CountedRequest {
-    /// Requests work from the flusher, which `wake` wakes, and waits until it is done, at most for `longest`.
+    /// Requests work from the flusher, wakes the flusher by `wake`, and waits until the work is done, at most for
+    /// `longest`.
     pub(crate) fn ask(&self, wake: &Wake, longest: Duration) {
         let request = self.wanted.fetch_add(1, Ordering::Release).wrapping_add(1);
         let start = sys::monotonic_ns();
@@ -167,8 +167,8 @@ impl CountedRequest {
         self.done.load(Ordering::Relaxed) != self.wanted.load(Ordering::Relaxed)
     }
 
-    /// Calls `work` if requests were made and not carried out yet, and marks them as carried out. Only the flusher
-    /// calls it.
+    /// If there are requests that were not carried out yet, calls `work` and marks these requests as carried out. Only
+    /// the flusher calls this.
     pub(crate) fn answer(&self, work: impl FnOnce()) {
         if self.is_open() {
             let wanted = self.wanted.load(Ordering::Acquire);
@@ -321,8 +321,8 @@ impl Run {
         }
     }
 
-    /// Returns the place where the program's panics are counted: the page that outlives the process, if there is one,
-    /// or this process's memory.
+    /// Returns the counts of the program's panics: those in the page that outlives the process or, if there is no such
+    /// page, those in this process's memory.
     pub(crate) fn panics(&self) -> &Panics {
         self.page().map_or(&self.panics, |page| &page.panics)
     }
@@ -375,8 +375,8 @@ impl Run {
         true
     }
 
-    /// Takes a ring for the calling thread; if none is ready, waits for one, at most for a bounded time after the last
-    /// ring was handed out. Also returns whether the thread has waited. Returns `None` if there is no ring.
+    /// Takes a ring for the calling thread. If no ring is ready, waits for one, until no thread has got a ring for a
+    /// certain time. Returns the ring, and whether the thread has waited; `None` if there is no ring.
     pub(crate) fn claim(&'static self) -> Option<(&'static ThreadRing, bool)> {
         if let Some((ring, left)) = self.ready.take() {
             if left < SPARE / 2 {

@@ -82,7 +82,8 @@ pub struct Site {
     call: Call,
     /// The parts that only a site made at run time has; `None` for other sites.
     dynamic: Option<&'static Dynamic>,
-    /// The site's entry for the table, if another copy of the library has announced the site; `None` for own sites.
+    /// The site's entry for the table, if another copy of the library has announced the site; `None` for a site of this
+    /// copy.
     of_guest: Option<&'static sites::Site>,
     /// The handle of this site in the copy of the library that owns the process; null if this copy owns the process, or
     /// if this site has not been announced to the owner.
@@ -230,7 +231,7 @@ impl Site {
         self
     }
 
-    /// Returns the parts that only a site made at run time has.
+    /// Returns the parts that only a site made at run time has; `None` for other sites.
     #[inline(always)]
     pub(crate) fn dynamic(&self) -> Option<&'static Dynamic> {
         self.dynamic
@@ -407,7 +408,8 @@ impl Site {
     }
 }
 
-/// Returns the function that contains an item, from the item's path.
+/// Returns the path of the function that contains the item with the path `here`: the path without the item's name and
+/// without closures.
 fn function_of(here: &str) -> &str {
     let mut function = here.strip_suffix(HERE).unwrap_or(here);
     while let Some(outer) = function.strip_suffix("::{{closure}}") {
@@ -424,7 +426,8 @@ pub(crate) fn filter() -> Option<&'static Filter> {
     unsafe { filter.as_ref() }
 }
 
-/// Returns whether there is no filter, so that any record may be on. This is two loads.
+/// Returns true if there is no filter, so that any record may be on; always false if this copy of the library is the
+/// guest of another copy. This is two loads.
 #[inline(always)]
 pub(crate) fn allows_everything() -> bool {
     copies::joined().is_none() && filter().is_none()
@@ -438,7 +441,8 @@ pub(crate) fn is_allowed(name: &str, level: Level) -> bool {
     filter().is_none_or(|filter| filter.allows(name, level))
 }
 
-/// The number of sites made at run time that are found without a lock. A power of two.
+/// The number of entries of the cache of sites that were made at run time; sites in the cache are found without a lock.
+/// A power of two.
 const CACHE_ENTRIES: usize = 512;
 
 /// The sites made at run time that were met last, each at the index that its key gives. Release and Acquire: a thread

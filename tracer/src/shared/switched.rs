@@ -12,10 +12,12 @@ use crate::words::switch::TracingState;
 
 /// The functions that are called when tracing is switched.
 static LISTENERS: Mutex<Vec<fn(bool)>> = Mutex::new(Vec::new());
-/// The number of switches not yet reported; the thread that raises it from 0 calls the listeners until it is 0 again.
+/// The number of switches that were not reported yet. The thread that raises the number from 0 calls the listeners
+/// until the number is 0 again.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls `switch_listener` with whether the process traces: now, and whenever tracing is switched afterwards.
+/// Calls `switch_listener` now, and whenever tracing is switched afterwards; the argument of the call says whether the
+/// process traces.
 pub fn on_switch(switch_listener: fn(bool)) {
     LISTENERS.lock().push(switch_listener);
     switch_listener(is_on());

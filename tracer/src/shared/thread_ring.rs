@@ -61,7 +61,7 @@ unsafe impl Send for ThreadRing {}
 
 impl ThreadRing {
     /// Makes a ring in `memory`, whose data is reserved below the position `reserved`. Only [`ThreadRing::free`] frees
-    /// it.
+    /// the ring.
     pub(crate) fn leak(
         terms: Terms,
         memory: Memory,

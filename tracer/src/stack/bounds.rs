@@ -31,8 +31,9 @@ impl Stack {
         imp::around(sp)
     }
 
-    /// Returns whether a frame that ends at `sp` and has the return address `pc` is the outermost frame of the stack.
-    /// This is known only on systems that mark the outermost frame by the return address 0.
+    /// Returns whether a walk that has come to the return address `pc` and the stack pointer `sp` has unwound the
+    /// outermost frame of the stack. This is known only on systems that mark the end of the stack by the return address
+    /// 0.
     #[inline(always)]
     pub(super) fn is_outermost_frame(&self, pc: usize, sp: usize) -> bool {
         imp::MARKS_OUTERMOST_FRAME && pc == 0 && self.top.wrapping_sub(sp) < imp::PAGE
@@ -104,8 +105,8 @@ mod imp {
     /// The size of the pages that are tried; a system's pages may be larger.
     pub(super) const PAGE: usize = 4096;
     pub(super) const MARKS_OUTERMOST_FRAME: bool = false;
-    /// The most bytes by which a stack may have grown since the thread's last walk. If it has grown by more, the stack
-    /// is not recognized, because a system call for each page would take too long.
+    /// The maximum number of bytes by which a stack may have grown since the thread's last walk. A stack that has grown
+    /// by more is not recognized, because a system call for each page would take too long.
     const MAX_GROWTH: usize = 64 << 20;
 
     thread_local! {

@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Functions {
     /// The ranges, sorted and without overlap.
     ranges: Vec<Range<usize>>,
-    /// If there are many ranges: a cache of return addresses that were looked up, with the answer in the highest bit of
-    /// each word. Each word is right on its own, no matter which thread wrote it.
+    /// A cache of return addresses that were looked up, used if there are many ranges. The highest bit of each word
+    /// says whether the word's address belongs to one of the functions. A word is right no matter which thread wrote
+    /// it.
     memory: Vec<AtomicU64>,
 }
 
-/// The largest number of ranges for which a comparison with each is fastest.
+/// The maximum number of ranges that a lookup compares one by one; if there are more, a cache is faster.
 const MAX_LINEAR_RANGES: usize = 4;
-/// The number of addresses in the cache of [`Functions`] that have more ranges: a power of two.
+/// The number of addresses in the cache of [`Functions`]; a power of two.
 const CACHED_ADDRESSES: usize = 512;
 const YES: u64 = 1 << 63;
 
@@ -165,8 +166,8 @@ mod imp {
         whole(address..address).filter(|own| own.start == address && !symbols::is_a_jump(own))
     }
 
-    /// Returns the range of a symbol, or, if it is empty because the symbol has no size, the range that the unwind
-    /// tables give for it.
+    /// Returns `range`, the range of a symbol. If this range is empty, because the symbol has no size, returns the
+    /// range that the unwind tables give for the function at this address.
     pub(super) fn whole(range: Range<usize>) -> Option<Range<usize>> {
         if !range.is_empty() {
             return Some(range);

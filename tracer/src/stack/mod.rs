@@ -69,8 +69,7 @@ pub(crate) fn each_function(on_function: impl FnMut(&[u8], std::ops::Range<usize
     functions::each(on_function);
 }
 
-/// Calls `on_function` with the symbol and the range of code of each function of the process that is in a symbol table;
-/// never without the feature `unwind`.
+/// Does nothing: without the feature `unwind`, symbol tables are not read.
 #[cfg(not(feature = "unwind"))]
 pub(crate) fn each_function(_: impl FnMut(&[u8], std::ops::Range<usize>)) {}
 
@@ -101,9 +100,10 @@ pub(crate) fn modules_generation() -> u64 {
 /// The registers of a function from which a walk begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Registers {
-    /// One more than the address of an instruction of the function: like a return address, which lies after the call.
+    /// An address inside or right after the instruction that the function executes: a return address, or one more than
+    /// the address of the instruction.
     pub(crate) pc: usize,
-    /// The stack pointer: the address at which the function's frame ends.
+    /// The stack pointer: the lowest address of the function's frame.
     pub(crate) sp: usize,
     /// The content of the frame pointer's register, which may be anything.
     pub(crate) fp: usize,
@@ -219,8 +219,8 @@ pub fn walk(from: Registers, frames: &mut [u64], skip: usize) -> Walk {
     Walk { len, end }
 }
 
-/// Writes an address in the code of each of the calling thread's functions at the moment of a signal into `frames`, as
-/// [`walk`] does.
+/// Does what [`walk`] does for a thread that a signal has interrupted: writes an address in the code of each function
+/// on the thread's stack into `frames`.
 pub(crate) fn walk_interrupted(from: Registers, frames: &mut [u64]) -> Walk {
     let mut len = 0;
     let end = visit_interrupted(from, |pc| put(frames, &mut len, pc));

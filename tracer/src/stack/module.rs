@@ -53,8 +53,9 @@ impl Module {
         })
     }
 
-    /// Returns whether the module stays loaded as long as this code, so that no other module can get its addresses.
-    /// That is so for the executable, for the library that contains this code, and for the C library, which both need.
+    /// Returns whether the module stays loaded as long as this code, so that no other module can get the module's
+    /// addresses. That is so for the executable and for the module that contains this code, and for the C library,
+    /// which both of them need.
     pub(super) fn stays(&self) -> bool {
         let is = |other: Option<Module>| other.is_some_and(|other| ptr::eq(other.headers, self.headers));
         let needed = [look_for_find_object as *const (), libc::getauxval as *const ()];

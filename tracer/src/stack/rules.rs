@@ -29,7 +29,7 @@ pub(super) enum Rule {
     /// lies `saved` bytes below the frame's end, or is still in its register if `saved` is 0.
     #[cfg(not(target_arch = "aarch64"))]
     StackPointer { size: usize, saved: usize },
-    /// The frame ends at a distance from a register.
+    /// The frame's upper end is at a known distance from the stack pointer or from the frame pointer.
     #[cfg(target_arch = "aarch64")]
     Ends(FrameEnd),
     /// A table of Windows describes the frame. The frame begins at the stack pointer, or `below` bytes below the frame
@@ -55,11 +55,11 @@ pub(super) struct FrameEnd {
     /// The number of bytes from the frame pointer or the stack pointer, as `by_frame_pointer` says, up to the frame's
     /// end.
     pub(super) distance: usize,
-    /// The number of bytes from the saved return address up to the end. 0: the return address is in the link register;
-    /// if the function has called another one in spite of that, it has no caller.
+    /// The number of bytes from the saved return address up to the frame's end; 0 if the return address is in the link
+    /// register. If this is 0 for a function that has called another one, the function has no caller.
     pub(super) ret: usize,
-    /// The number of bytes from the saved frame pointer of the caller up to the end; 0 if that is still in its
-    /// register.
+    /// The number of bytes from the saved frame pointer of the caller up to the frame's end; 0 if the caller's frame
+    /// pointer is still in its register.
     pub(super) fp: usize,
 }
 
@@ -86,19 +86,19 @@ const SIGNAL: u64 = 2;
 #[cfg(not(target_arch = "aarch64"))]
 const OUTERMOST: u64 = 3;
 const PRESUMED: u64 = 4;
-/// The bit of a packed rule by the stack pointer; below are the frame's size in words (12 bits) and the position of the
-/// saved frame pointer, in words from the frame's end.
+/// The bit that marks a packed `Rule::StackPointer`. The bits below it are the frame's size in words (12 bits) and the
+/// position of the saved frame pointer, in words from the frame's end (3 bits).
 #[cfg(not(target_arch = "aarch64"))]
 const STACK_POINTER: u64 = 1 << 15;
 
-/// The bit that marks a packed rule that does not fit into 16 bits; such a rule is not kept. In a rule by the stack
-/// pointer, the lowest 8 bits are the position of the saved frame pointer in words, and the bits above them are the
-/// size.
+/// The bit that marks a packed rule that does not fit into 16 bits; such a rule is not kept. In a `Rule::StackPointer`
+/// with this bit, the lowest 8 bits are the position of the saved frame pointer in words, and the bits above them are
+/// the frame's size in bytes.
 const LARGE: u64 = 1 << 63;
 
-/// The bit, beside [`LARGE`], of a packed [`Rule::Recorded`], and the bits for the presence of its optional parts.
-/// Below are the size (24 bits), the position of the saved frame pointer (24) and the number of bytes below the frame
-/// pointer (8).
+/// The bit that marks, together with [`LARGE`], a packed [`Rule::Recorded`]. Two bits below it say which of the
+/// optional parts are present. Then follow the frame's size (24 bits), the position of the saved frame pointer (24
+/// bits) and the number of bytes below the frame pointer (8 bits).
 #[cfg(not(target_arch = "aarch64"))]
 const RECORDED: u64 = 1 << 62;
 #[cfg(not(target_arch = "aarch64"))]
@@ -107,8 +107,8 @@ const IS_BELOW: u64 = 1 << 61;
 const IS_SAVED: u64 = 1 << 60;
 
 impl Rule {
-    /// Returns the rule to unwind the frame of the function that contains the instruction before `pc`; `None` if that
-    /// is not code, or if its frame cannot be unwound.
+    /// Returns the rule that unwinds the frame of the function that contains the instruction before `pc`; `None` if
+    /// there is no code before `pc`, or if the frame cannot be unwound.
     #[inline(always)]
     pub(super) fn at(pc: usize) -> Option<Rule> {
         Rule::decode(code_at(pc))
@@ -123,15 +123,16 @@ impl Rule {
     }
 }
 
-/// Rules on aarch64. A rule is kept in this form:
+/// Rules on aarch64. A rule that is kept has this form of 16 bits:
 ///
 /// ```text
-/// bit  15: a frame's end   14: by the frame pointer   13: the caller's is saved, right below the return
-///   12..8: words from the end down to the return       7..0: distance, in units of 16 bytes
+/// bit  15: always 1   14: by_frame_pointer   13: the caller's frame pointer is saved, right below the return address
+///   12..8: words from the frame's end down to the return address     7..0: distance, in units of 16 bytes
 /// ```
 ///
-/// With [`LARGE`] there are three fields of bytes instead, from the lowest bit on: 10 bits each for the return address
-/// and for the caller's frame pointer, then the distance; bit 62 is set if the distance is from the frame pointer.
+/// A rule that does not fit is packed into a word with the bit [`LARGE`] and three numbers of bytes, from the lowest
+/// bit on: 10 bits each for the positions of the return address and of the caller's frame pointer, then the distance.
+/// Bit 62 is set if the distance is from the frame pointer.
 #[cfg(target_arch = "aarch64")]
 impl Rule {
     const ENDS: u64 = 1 << 15;

@@ -55,7 +55,8 @@ fn read(bias: usize, path: PathBuf, on_function: &mut impl FnMut(&[u8], Range<us
     Some(())
 }
 
-/// Calls `on_function` with empty ranges of code, because the symbols have no sizes.
+/// Calls `on_function` with the symbol of each function in the symbol table of the file `path`, and with an empty range
+/// of code at the function's address, because these symbols have no sizes.
 #[cfg(windows)]
 fn read(base: usize, path: PathBuf, on_function: &mut impl FnMut(&[u8], Range<usize>)) -> Option<()> {
     use object::read::coff::CoffHeader;
@@ -146,7 +147,7 @@ pub(super) fn is_a_jump(function: &Range<usize>) -> bool {
     function.len() <= size
 }
 
-/// Returns the bytes of code at an address, if that is code.
+/// Returns the `len` bytes of code at `address`; `None` if this is not code of a loaded module.
 #[cfg(target_os = "linux")]
 fn bytes(address: usize, len: usize) -> Option<&'static [u8]> {
     let module = module::Module::with_code(address)?;

@@ -14,7 +14,7 @@ use crate::traced::lock_record::{record_lock, switch_of};
 /// The site by which the filter switches the records of locks on or off.
 static SWITCH: Site = switch_of("tracer::sync::records");
 
-/// The most bytes of a source file's path in a record, so that three positions fit into one record.
+/// The maximum number of bytes of a source file's path in a record: three positions have to fit into one record.
 const MAX_PATH_BYTES: usize = 240;
 
 /// A position in the source as records show it, `FILE:LINE`. Of a long path only the end is shown; an unknown position

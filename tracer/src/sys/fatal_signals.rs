@@ -307,16 +307,17 @@ pub(crate) fn is_on_spare_stack(here: usize) -> bool {
 
 /// Calls `body` on the spare stack or, if other threads use that stack for too long, on the present one.
 ///
-/// If a signal handler aborts the process, the frames of two signals are on the thread's stack for signals, with all
-/// registers of the processor, and leave some hundred bytes of eight kilobytes.
+/// The present stack may be almost full: if a signal handler aborts the process, the frames of two signals, with all
+/// registers of the processor, are on the thread's stack for signal handlers, and leave only some hundred bytes of
+/// eight kilobytes.
 fn on_spare_stack_or_here(body: &mut dyn FnMut()) {
     if !on_spare_stack(body) {
         body();
     }
 }
 
-/// Calls `body` on the spare stack, and returns true. Returns false, and does not call it, if other threads use the stack
-/// for longer than such a call takes.
+/// Calls `body` on the spare stack, and returns true. If other threads use that stack for longer than such a call
+/// takes, returns false without calling `body`.
 #[inline(never)]
 fn on_spare_stack(mut body: &mut dyn FnMut()) -> bool {
     /// The number of attempts to take the stack; after each one that fails, other threads may run.

@@ -103,7 +103,7 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
     unsafe { libc::munmap(page.cast(), PAGE) };
 }
 
-/// A value that is no advice about memory: a system that accepts it does not check advice.
+/// A number that is no valid advice of `madvise`: a system that accepts it does not check advice.
 const NO_ADVICE: libc::c_int = 0x7ace;
 
 /// The function that is called at `exit`.
@@ -186,8 +186,8 @@ mod status {
 /// Keeps the shared object that contains this code, if there is one, from being unloaded: a program may close a
 /// plugin that has traced, but the flusher runs on, and threads will run their destructors.
 ///
-/// This function takes the loader's lock. So it must not be called on a thread for which another thread may wait while
-/// it has that lock.
+/// This function takes the loader's lock. So a thread must not call this function while another thread has the loader's
+/// lock and waits for the calling thread: neither of them could go on.
 pub(crate) fn stay_loaded() {
     static DONE: AtomicBool = AtomicBool::new(false);
     // This is set at the end only: if a signal handler jumps out of this, the next caller has to do it.

@@ -29,7 +29,7 @@ pub(crate) struct FatalSignal {
     pub name: &'static str,
     /// The program counter, the stack pointer and the frame pointer of the interrupted function, and 0.
     pub registers: [usize; 4],
-    /// The address that the exception is about.
+    /// The address of the memory that could not be accessed or, for exceptions of other kinds, of the instruction.
     address: usize,
 }
 

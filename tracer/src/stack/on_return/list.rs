@@ -60,8 +60,8 @@ thread_local! {
     };
 }
 
-/// Calls `change` with the calling thread's lists. Returns `None`, and does not call it, if this is in a signal handler
-/// that has interrupted another change.
+/// Calls `change` with the calling thread's lists. Returns `None` without calling `change` if the caller is in a signal
+/// handler that has interrupted another change.
 #[inline(always)]
 pub(super) fn change<R>(change: impl FnOnce(&Slots) -> R) -> Option<R> {
     let here = sys::stack_pointer();
@@ -143,8 +143,9 @@ impl Slots {
         is_left.then(|| self.pop_innermost())
     }
 
-    /// Takes the innermost slot off the list if its function was called, directly or not, by the function of the slot
-    /// `number`, which is on the list. Returns the action that is due because the former function was left.
+    /// Takes the innermost slot off the list if the slot `number` is further out on the list: then the function of the
+    /// innermost slot was called, directly or not, by the function of the slot `number`. Returns the action that is due
+    /// because the innermost function was left; `None` if the list stays as it was.
     pub(super) fn pop_inside(&self, number: u32) -> Option<Awaited> {
         (self.innermost.get() != number && self.has(number)).then(|| self.pop_innermost())
     }
@@ -204,8 +205,8 @@ impl Slots {
     }
 }
 
-/// Returns whether the function of the slot `number`, one of the calling thread's, would still return to the slot's
-/// trampoline.
+/// Returns whether the return address of a slot's function is still replaced by the address of the slot's trampoline.
+/// The slot `number` is one of the calling thread's.
 fn is_in_place(number: u32) -> bool {
     let at = trampoline::slot(number).place.load(Ordering::Relaxed);
     // SAFETY: aligned, and on this thread's stack, which was used down to there and stays mapped.

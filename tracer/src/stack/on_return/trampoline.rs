@@ -33,7 +33,7 @@ const PAGES: usize = if cfg!(feature = "hooks") { 64 } else { 16 };
 const IN_PAGE: usize = 256;
 const PAGE: usize = 4096;
 
-/// The most bytes that the state of the vector registers takes.
+/// The maximum size, in bytes, of the state of the vector registers.
 pub(super) const STATE: usize = 2752;
 
 /// 1 if the processor can save the vector registers with `xsave`; 0 if it has only the registers that `fxsave` saves.
@@ -263,15 +263,15 @@ static SLOTS: [Slot; PAGES * IN_PAGE] = [const {
     }
 }; PAGES * IN_PAGE];
 
-/// The list of free slots: the lower half is the number of its first slot, the upper half is the count of its changes
-/// so far. The count distinguishes a list that was changed and looks the same from an unchanged list. Acquire and
-/// Release: a slot is handed over together with its fields.
+/// The list of free slots: the lower half is the number of the list's first slot, the upper half is the count of the
+/// list's changes so far. Because of the count, a list that was changed is never taken for an unchanged one, even if it
+/// has the same first slot again. Acquire and Release: a slot is handed over together with its fields.
 static FREE: AtomicU64 = AtomicU64::new(0);
 /// The number of the first slot that was never taken.
 static FIRST_UNUSED: AtomicU32 = AtomicU32::new(1);
 
-/// The expression for the address at which the original return address is kept, in the trampolines' entry in the unwind
-/// tables.
+/// The DWARF expression, in the unwind tables' entry for the trampolines, that computes the address at which the
+/// original return address is kept.
 pub(in crate::stack) const PLACE_OF_RETURN: &[u8] = &[
     0x80, 0x00, 0x0b, 0x00, 0xf0, 0x1a, 0x12, 0x94, 0x04, 0x22, 0x80, 0x00, 0x0a, 0xf0, 0x0f, 0x1a, 0x31,
     0x24, 0x22,

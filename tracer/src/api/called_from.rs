@@ -1,7 +1,7 @@
 //! `is_called_from`: whether the current function was called from a given function.
 //!
-//! The code runs on any thread. The first question about a function searches for it in the loaded modules (the
-//! executable and libraries); each question then walks the stack and compares the return addresses with the function's
+//! The code runs on any thread. The first call that asks for a function searches for the function in the loaded modules
+//! (the executable and libraries). Each call then walks the stack and compares the return addresses with the function's
 //! code. The functions found are kept for the life of the process, so that threads can use them without a lock.
 
 use std::cell::Cell;
@@ -108,15 +108,15 @@ macro_rules! is_called_from {
     }};
 }
 
-/// The function that a question of [`is_called_from`] is about, given by its name or by its address.
+/// The function that a call of [`is_called_from`] asks for, by its name or by its address.
 #[derive(Debug, PartialEq, Eq)]
 enum WantedFunction {
     Name(String),
     Address(usize),
 }
 
-/// The wanted function of a question, and the functions that were found for it. The latter are valid until a module
-/// (the executable or a library) is loaded or unloaded.
+/// An answer: the function that was asked for, and the functions that were found for it in the loaded modules. The
+/// latter are valid until a module (the executable or a library) is loaded or unloaded.
 #[derive(Debug)]
 struct Answered {
     wanted: WantedFunction,
@@ -157,7 +157,7 @@ impl Answered {
 static ANSWERED: Mutex<Vec<&'static Answered>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The answer to the last question that this thread has asked by a function's name; `None` before the first one.
+    /// The answer that this thread has got last for a function's name; `None` before the first answer.
     static LAST: Cell<Option<&'static Answered>> = const { Cell::new(None) };
 }
 

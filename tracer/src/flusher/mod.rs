@@ -51,7 +51,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_WAITING_RINGS: usize = 64;
 /// The maximum number of flight recorders of ended threads that are kept.
 const MAX_KEPT_RECORDERS: usize = 16;
-/// The time after which the flusher tries again to write a file that failed.
+/// The time from a failed attempt to write a file to the next attempt.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Runs the flusher thread. First calls `publish`, which makes `run` the run of the process; if `publish` returns
@@ -627,7 +627,7 @@ impl Flusher {
     }
 }
 
-/// Reports to the user how many records found no ring.
+/// Reports to the user how many records are lost because no ring or no file could be made for them.
 fn report_ringless_records(records: u64) {
     if records > 0 {
         relay::say(format_args!("{records}{}: no ring or no file could be made", are_lost(records)));

@@ -40,7 +40,7 @@ pub(crate) struct RingDrain {
     /// True if the next drain has to write the records of a flight recorder.
     wanted: bool,
     /// The position of the ring's thread in the order in which the flusher has seen the threads of flight recorders
-    /// end; `None` while the thread runs.
+    /// end; `None` before the flusher has seen the end of this thread.
     ended: Option<u64>,
     /// True if the ring's file was removed: the records in the ring cannot be recovered.
     orphan: bool,
@@ -317,7 +317,8 @@ impl RingDrain {
         }
     }
 
-    /// Returns the position of the ring's thread in the order in which the flusher has seen threads end.
+    /// Returns the position of the ring's thread in the order in which the flusher has seen the threads of flight
+    /// recorders end; `None` before the flusher has seen the end of this thread.
     pub(crate) fn end_position(&self) -> Option<u64> {
         self.ended
     }

@@ -44,7 +44,8 @@ fn largest_within(wanted: u64, budget: u64) -> Geometry {
 }
 
 /// Makes the file of a ring, or of a smaller ring if there is not enough memory. If `in_part` is true, the function may
-/// reserve only the first bytes of a large ring; it then returns the rest, which the caller has to reserve later.
+/// reserve only the first bytes of a large ring; then it also returns the part of the memory that the caller has to
+/// reserve later.
 fn create_shared(
     directory: &mut RunDirectory,
     index: u32,
@@ -76,8 +77,8 @@ fn create_shared(
 /// threads get rings.
 const MAX_GROWING: usize = SPARE;
 
-/// The number of reserved bytes of a ring at which the flusher lets other threads run once, unless a thread has taken
-/// the ring by then.
+/// The number of bytes of a ring after whose reservation the flusher yields the processor to other threads once, unless
+/// a thread has taken the ring by then.
 const YIELD_AT: u64 = 4 * FIRST_BYTES;
 
 /// A ring whose memory is being reserved.

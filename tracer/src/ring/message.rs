@@ -202,9 +202,9 @@ impl<'a> MessageWriter<'a> {
         self.producer.find(self.lane, end, MIN_ROOM)
     }
 
-    /// Returns the last three bytes of the piece, and how many of them belong to the next piece. The latter begin with a
-    /// backslash, or with the first byte of a character of several bytes, so their meaning may depend on the bytes after
-    /// them.
+    /// Returns the last three bytes of the piece, and how many of them belong to the next piece. The latter begin with
+    /// a backslash, or with the first byte of a character of several bytes, so their meaning may depend on the bytes
+    /// after them.
     fn open_end(&self) -> ([u8; LOOKAHEAD], usize) {
         let mut last = [0; LOOKAHEAD];
         if self.at - self.start >= (HEADER + LOOKAHEAD) as u64 {

@@ -212,7 +212,8 @@ impl Producer {
         self.waited.ns.store(0, Ordering::Relaxed);
     }
 
-    /// Returns whether the producer's thread is outside any record. Only the flusher calls this.
+    /// Returns whether the producer's thread is outside any record and holds back no calls. Only the flusher calls
+    /// this.
     pub(crate) fn is_idle(&self) -> bool {
         self.frame.load(Ordering::Acquire) == 0
     }
@@ -642,9 +643,9 @@ impl Producer {
         if self.write_pending_wait(lane, ticks, need) { Outcome::Committed } else { Outcome::Gone }
     }
 
-    /// Writes the record of the noted wait, if there is a noted wait, and room for its record and for `need` bytes
-    /// more, which stay free after the record. The lane is between two records; `ticks` are the ticks of the next
-    /// record, or of the last one. Returns false if the ring was closed meanwhile.
+    /// Writes the record of the noted wait. Writes nothing if no wait is noted, or if there is no room for the record
+    /// and for `need` bytes more, which stay free after the record. The lane is between two records; `ticks` are the
+    /// ticks of the next record, or of the last one. Returns false if the ring was closed meanwhile.
     #[inline(always)]
     pub(super) fn write_pending_wait(&self, lane: &Lane, ticks: u64, need: u64) -> bool {
         let is_noted = self.waited.ns.load(Ordering::Relaxed) > 0 && std::ptr::eq(lane, &self.main);
@@ -671,7 +672,7 @@ impl Producer {
         true
     }
 
-    /// Returns room for `need` bytes at the lane's position, if there is some without waiting.
+    /// Returns room for `need` bytes at the lane's position; `None` if there is no room without waiting.
     fn try_find_room(&self, lane: &Lane, need: u64) -> Option<Reservation> {
         // SAFETY: as in `open`, which was asked first.
         let memory = self.reserved_end(lane, unsafe { &*self.link });

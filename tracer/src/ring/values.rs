@@ -123,7 +123,7 @@ impl Default for Values {
 }
 
 impl Values {
-    /// Makes an empty set of values. The call initializes some forty bytes.
+    /// Makes an empty set of values. The call initializes some sixty bytes.
     #[inline(always)]
     #[must_use]
     pub const fn new() -> Values {
@@ -338,8 +338,8 @@ impl fmt::Write for Values {
     }
 }
 
-/// Values on the stack are captured unchanged. Values on the heap, which have too many bytes or long texts, are not
-/// captured.
+/// Values on the stack are captured unchanged. Values that were moved to the heap are not captured: there are too many
+/// of them, they have too many bytes, or a text among them is too long.
 impl Arguments for Values {
     const CAPTURED: bool = true;
     /// A placeholder: the signature of values with types known at run time depends on their keys and types, see

@@ -167,8 +167,9 @@ static HAS_WARNED: AtomicBool = AtomicBool::new(false);
 /// Returns the site with this key. If there is none, makes the site from the result of `define`. `types` are the types
 /// of the site's values.
 ///
-/// Returns `None` if there are too many sites, if the texts of the definition are too long, if this is called inside of
-/// the tracer's own code, or if the thread cannot get the lock in time. Does not call `define` under the lock.
+/// Returns `None` if there are too many sites, if the texts of the definition are too long, if the number of its fields
+/// differs from the number of `types`, if this is called inside of the tracer's own code, or if the thread cannot get
+/// the lock in time. Does not call `define` under the lock.
 #[cold]
 #[inline(never)]
 pub(crate) fn find(

@@ -7,8 +7,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// The number of records of all threads that found no ring, because they were made inside the tracer itself or because
-/// no ring could be had. A thread that gets a ring later moves the number of its own records from here to the ring's
-/// count.
+/// no ring could be had, or that found no file. A thread that gets a ring later moves the number of its own records
+/// from here to the ring's count.
 static WITHOUT_RING: AtomicU64 = AtomicU64::new(0);
 
 /// The number of records without a ring that files of ended runs report.

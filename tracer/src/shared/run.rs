@@ -448,9 +448,9 @@ impl Run {
         self.exit.progress.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns whether the process's last thread, and not the flusher, ends the trace files. The last thread finds the
-    /// rings by their ring files, so the result is true only if each ring has a file. Until then, handlers of `exit`
-    /// that run after the tracer's handler may trace.
+    /// Returns whether the process's last thread, and not the flusher, ends the trace files. If so, handlers of `exit`
+    /// that run after the tracer's handler may still trace. The last thread finds the rings by their ring files, so the
+    /// result is true only if each ring has a file.
     pub(crate) fn is_ended_by_last_thread(&self) -> bool {
         sys::LAST_THREAD_IS_CALLED && self.rings.lock().iter().all(|ring| ring.place == RingPlace::Shared)
     }

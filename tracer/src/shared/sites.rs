@@ -22,8 +22,8 @@ use crate::user::filter::Filter;
 /// The word of a site that is off. Every word larger than [`NEW`] belongs to a site that is on.
 pub(crate) const OFF: u64 = 0;
 pub(crate) const NEW: u64 = 1;
-/// The word of a site that is on, is not in the site table yet, and whose messages are formatted at the call. The upper
-/// half of the word is 0, which is no signature.
+/// The word of a site that is on, that has no entry in the site table yet, and that formats its messages at the call.
+/// The upper half of the word is 0, which is no signature.
 pub(crate) const FORMATTED: u64 = 2;
 /// The word of a site that waits for the flusher to write its table entry. Messages are formatted at the call.
 const QUEUED: u64 = 3;
@@ -121,7 +121,7 @@ impl Place {
 /// The name of the item whose path shows the function that contains a call.
 const HERE: &str = "::__here";
 
-/// The kind of a call and the texts in it.
+/// The kind of a call of a macro, and the texts of the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// The kind of the records that the call makes.
@@ -371,7 +371,8 @@ impl Site {
         self.word.store(word, Ordering::Relaxed);
     }
 
-    /// Returns the site's entry in the table. Only the flusher calls it, for a site that is queued or in the table.
+    /// Returns the site's entry for the table. The flusher calls this for sites that are queued or in the table, and a
+    /// guest calls it for a site that it announces to the owner.
     fn entry(&self) -> sites::Site {
         if let Some(entry) = self.of_guest {
             return sites::Site { id: self.number(), ..entry.clone() };

@@ -140,7 +140,7 @@ impl ThreadRing {
         self.link.closed.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the ring's thread is outside of any record. Only the flusher calls it.
+    /// Returns whether the ring's thread is outside of any record and holds back no calls. Only the flusher calls this.
     pub(crate) fn is_idle(&self) -> bool {
         // SAFETY: the page is mapped as long as the ring; `is_idle` loads an atomic.
         unsafe { &*self.producer }.is_idle()

@@ -100,7 +100,8 @@ pub(crate) fn generation() -> u64 {
     imp::generation()
 }
 
-/// The search in the symbol tables. `imp`, which each system has, finds where the code of a function ends.
+/// The search in the symbol tables. The module `imp`, of which each system has its own, finds where the code of a
+/// function ends.
 #[cfg(any(
     all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")),
     all(windows, target_arch = "x86_64")

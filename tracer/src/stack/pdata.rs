@@ -91,8 +91,8 @@ fn executable() -> usize {
     base
 }
 
-/// The description of a frame to which an entry leads: the steps by which the beginning of the function makes the
-/// frame, the last one first.
+/// The description of a frame, to which an `Entry` points: the steps by which the beginning of the function makes the
+/// frame, the last step first.
 struct Info {
     flags: u8,
     frame_register: u8,

@@ -76,7 +76,7 @@ static MEMORY: [AtomicU64; CACHED_RULES] = [const { AtomicU64::new(0) }; CACHED_
 
 /// The bits of a kept word that hold the address; the bits above them hold the packed rule.
 const PLACE: u64 = (1 << 48) - 1;
-/// The highest address of a program: it has 47 bits, on aarch64 48.
+/// The highest address that a program can use: it has 47 bits, on aarch64 48.
 const HIGHEST: u64 = if cfg!(target_arch = "aarch64") { PLACE } else { PLACE >> 1 };
 
 #[cfg(not(target_arch = "aarch64"))]

@@ -131,9 +131,10 @@ impl Slots {
         push(&self.innermost, number);
     }
 
-    /// Takes the innermost slot off the list if its function was left without a return: the function's return address
-    /// was stored below `place`, where no running function has a frame, or it is overwritten. Returns the action that
-    /// is due because the function was left; `None` if the slot stays on the list.
+    /// Takes the innermost slot off the list if its function was left without a return. That is so if the position of
+    /// the function's return address on the stack is below `place`, where no running function has a frame, or if the
+    /// return address is overwritten. Returns the action that is due because the function was left; `None` if the slot
+    /// stays on the list.
     pub(super) fn pop_left(&self, place: usize) -> Option<Awaited> {
         let number = self.innermost.get();
         if number == 0 {
@@ -161,8 +162,8 @@ impl Slots {
         awaited
     }
 
-    /// Takes the slot of a function that has returned off its list. Returns the action that is due when the function is
-    /// left.
+    /// Removes a slot from its list, because the slot's function has returned. Returns the action that is due when the
+    /// function is left.
     pub(super) fn take_returned(&self, number: u32) -> Awaited {
         let awaited = trampoline::slot(number).take_awaited();
         if remove(&self.innermost, number) || remove(&self.doubtful, number) {

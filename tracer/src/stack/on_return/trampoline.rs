@@ -362,7 +362,8 @@ pub(super) fn finds_slots() -> bool {
     start() + distance as usize == SLOTS.as_ptr().addr()
 }
 
-/// Reports to unwinders that there is nothing to catch, and runs the closures when the function is unwound.
+/// The personality routine of the trampolines: reports to unwinders that there is nothing to catch, and runs the
+/// closures of a function when the function is unwound.
 unsafe extern "C" fn personality(
     _version: c_int,
     actions: c_int,

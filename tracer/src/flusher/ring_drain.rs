@@ -26,7 +26,7 @@ const NAME_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) struct RingDrain {
     run: &'static Run,
     pub ring: &'static ThreadRing,
-    /// The drain of the thread that has the ring, once something was drained.
+    /// The drain of the thread that has the ring; `None` before the first drain for this thread.
     drain: Option<Drain>,
     pace: Pace,
     clock_written_at: Instant,
@@ -300,8 +300,8 @@ impl RingDrain {
         observer.dead(EndReason::Exit.into()).map_or(0, |rest| rest.records.saturating_add(rest.lost))
     }
 
-    /// Returns the number of records that the ring's thread lost before it had the ring, if the flusher has not looked
-    /// at the ring since the thread took it.
+    /// Returns the number of records that the ring's thread lost before it had the ring; 0 if the flusher has looked at
+    /// the ring since the thread took it.
     pub(crate) fn unseen_losses(&self) -> u64 {
         // The thread stores the number before it takes the ring.
         let is_unseen = !self.is_free() && self.drain.is_none();

@@ -12,8 +12,8 @@ use trace_store::counter;
 
 use crate::words::exclusion;
 
-/// The kind of the process's clock: [`ORDERED`] until [`set`] changes it. Relaxed: a thread that sees a new kind too
-/// late makes records for a run that is being ended.
+/// The kind of the process's clock: [`ORDERED`] until [`set`] changes it. Relaxed: a thread that sees the change late
+/// makes its records for the former run, which is being ended.
 static KIND: AtomicU32 = AtomicU32::new(ORDERED);
 /// The kind of clock that reads the processor's counter in program order. A site stores the kind in two bits of its
 /// word. In these bits, 0 means that the site has no kind yet, so no kind has the number 0.

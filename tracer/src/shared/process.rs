@@ -31,12 +31,12 @@ pub(crate) fn stand() -> TracingState {
     STATE.see().stand(sys::process_id)
 }
 
-/// A count that grows when the process stops recording: a thread that sees a new count forgets the function calls that
-/// it holds as in progress.
+/// A count that grows when the process stops recording. A thread that sees a new count empties its list of function
+/// calls in progress.
 static ERA: AtomicU32 = AtomicU32::new(0);
 
-/// Begins an era in which the process records nothing, for a while or for good: threads forget the function calls that
-/// they hold as in progress.
+/// Begins an era in which the process records nothing, for a while or for good: threads empty their lists of function
+/// calls in progress.
 pub(crate) fn begin_era() {
     ERA.fetch_add(1, Ordering::Relaxed);
 }

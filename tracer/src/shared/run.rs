@@ -38,9 +38,9 @@ const MAX_CLAIM_WAIT: u64 = 1_000_000_000;
 /// The longest time, in nanoseconds, that a thread waits for a ring while the flusher makes no progress. Under Wine all
 /// system calls of the flusher wait for one process, which may take longer than a second on a busy machine.
 const MAX_IDLE_CLAIM_WAIT: u64 = if cfg!(windows) { 3 * MAX_CLAIM_WAIT } else { MAX_CLAIM_WAIT };
-/// The longest time, in nanoseconds, that a thread waits while no ring is handed out to any thread but the flusher
-/// makes progress: Windows takes long to make a file. If this time were longer, a flusher that can make no ring would
-/// hold up every thread.
+/// The longest time, in nanoseconds, that a thread waits while the flusher makes progress, but hands out no ring to any
+/// thread: Windows takes long to make a file. If this time were longer, a flusher that can make no ring would hold up
+/// every thread.
 const MAX_TOTAL_CLAIM_WAIT: u64 = if cfg!(windows) { 10 * MAX_CLAIM_WAIT } else { MAX_CLAIM_WAIT };
 /// The time after which a thread that waits for a ring looks again without having been woken. Windows keeps the
 /// threads that wait for one word in one list; a thousand threads that enter and leave the list keep the flusher from

@@ -43,8 +43,8 @@ impl Stack {
     /// function that has run out of stack. Also returns the lowest address, from `sp` on, at which the stack can be
     /// read.
     pub(super) fn near(sp: usize) -> Option<(Stack, usize)> {
-        /// The greatest distance, in pages, of a function's stack pointer below its stack. Most compilers, but not all,
-        /// make a function touch each page of its frame in turn.
+        /// The maximum number of pages by which a function's stack pointer may lie below the stack. Most compilers, but
+        /// not all, make a function touch each page of its frame in turn.
         const PAGES: usize = 16;
         let above = (1..=PAGES).map(|pages| (sp & !(imp::PAGE - 1)).saturating_add(pages * imp::PAGE));
         std::iter::once(sp).chain(above).find_map(|at| Some((Stack::around(at)?, at)))

@@ -9,8 +9,9 @@
 //!
 //! A frame is unwound by the rule for the address in its function's code. With the feature `unwind` that rule comes
 //! from the unwind tables of the module (`tables`), and the walk is exact with and without frame pointers. Without the
-//! feature the rule is always that of a frame pointer: a function compiled without one is left out, together with its
-//! caller or more, and the walk ends if the frame pointer does not point to a frame of this stack.
+//! feature the rule is always that of a frame pointer: a function that was compiled without a frame pointer is left
+//! out, and so is its caller, or several callers. The walk ends if the frame pointer does not point to a frame of this
+//! stack.
 //!
 //! On Windows the tables are in memory in every program, and a walk does not need the feature (`pdata`). A walk
 //! cannot unwind a frame if its table finds it by another register than `rbp`.

@@ -33,7 +33,7 @@ pub(super) struct Entry {
 }
 
 /// The size of `gimli`'s working memory: room for the rules of all registers that a function may save, and for one row
-/// that a function puts aside.
+/// of rules that an unwind table saves and restores later.
 struct Room;
 
 /// The number of registers with rules: on x86-64 all, on aarch64 those that calls preserve.

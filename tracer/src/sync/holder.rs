@@ -69,8 +69,8 @@ fn query_thread_id() -> u32 {
     id
 }
 
-/// A variable from whose address the distances of source positions are counted: in one executable or library all of
-/// them are less than 16 GiB away.
+/// A variable from whose address the distances of source positions are counted. In one executable or library, all
+/// source positions are less than 16 GiB away from the variable.
 static BASE: u64 = 0;
 
 /// Returns the distance in memory of `place` from [`BASE`], in steps of eight bytes; 0 if it is too far away, or not a

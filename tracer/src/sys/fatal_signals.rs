@@ -300,7 +300,7 @@ static SPARE_STACK: SpareStack = SpareStack(UnsafeCell::new([0; SPARE]));
 /// was forked while the flag was true, the flag stays true, and the child's signals are not recorded.
 static SPARE_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether the calling function, whose stack ends at `here`, runs on the spare stack.
+/// Returns whether the calling function, whose stack pointer is `here`, runs on the spare stack.
 pub(crate) fn is_on_spare_stack(here: usize) -> bool {
     here.wrapping_sub(SPARE_STACK.0.get().addr()) < SPARE
 }

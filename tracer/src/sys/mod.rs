@@ -133,8 +133,8 @@ macro_rules! lasting_thread_local {
 }
 pub(crate) use lasting_thread_local;
 
-/// Returns the address at which the calling function's stack ends. On x86-64 and aarch64 it is not the address of a
-/// local variable, because sanitizers keep local variables elsewhere.
+/// Returns the stack pointer of the calling function. On x86-64 and aarch64 it is not the address of a local variable,
+/// because sanitizers keep local variables elsewhere.
 #[allow(unsafe_code, reason = "reads a register")]
 #[inline(always)]
 pub(crate) fn stack_pointer() -> usize {
@@ -159,9 +159,9 @@ pub(crate) fn stack_pointer() -> usize {
     }
 }
 
-/// Returns whether the frame that ended at the address `frame` is at least as deep in the stack as the caller's frame,
-/// which ends at `here` (stacks grow down). If so, the function of the former frame was left, for example by a
-/// `longjmp`. Returns false on a stack for signal handlers, which has no order relative to the thread's own stack.
+/// Returns whether the frame that had the stack pointer `frame` is at least as deep in the stack as the caller's frame,
+/// which has the stack pointer `here` (stacks grow down). If so, the function of the former frame was left, for example
+/// by a `longjmp`. Returns false on a stack for signal handlers, which has no order relative to the thread's own stack.
 pub(crate) fn is_deeper(frame: usize, here: usize) -> bool {
     here >= frame && !is_on_spare_stack(here) && !on_alternate_stack()
 }

@@ -41,7 +41,7 @@ pub(super) struct Slots {
     free: Cell<u32>,
     /// The count of slots that are free for this thread.
     len_free: Cell<u32>,
-    /// The address at which the stack ended in the function that is changing the lists, or 0.
+    /// The stack pointer of the function that is changing the lists; 0 if there is none.
     changing: Cell<usize>,
     /// Whether the thread's end has come: hooks await no function any more.
     is_over: Cell<bool>,

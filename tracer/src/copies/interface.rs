@@ -128,7 +128,7 @@ pub(crate) struct Interface {
     ) -> *const c_void,
     /// Returns the state of a site: `SITE_WAITS`, `SITE_IN_TABLE` or `SITE_CAPTURED`.
     pub site_state: unsafe extern "C" fn(site: *const c_void) -> u32,
-    /// Returns whether the filter allows records with this level and this name, a module path or a target.
+    /// Returns whether the filter allows records of this level and this name. The name is a module path or a target.
     pub is_allowed: unsafe extern "C" fn(name: *const u8, size: usize, level: u8) -> bool,
     /// Returns the largest level that the filter allows.
     pub largest_level: extern "C" fn() -> u8,

@@ -148,7 +148,7 @@ impl Owner {
         unsafe { (self.0.site_state)(site) }
     }
 
-    /// Returns whether the filter allows records with this level and this name, a module path or a target.
+    /// Returns whether the filter allows records of this level and this name. The name is a module path or a target.
     pub(crate) fn is_allowed(self, name: &str, level: u8) -> bool {
         // SAFETY: `name` has so many bytes.
         unsafe { (self.0.is_allowed)(name.as_ptr(), name.len(), level) }

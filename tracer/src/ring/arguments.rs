@@ -5,8 +5,8 @@ use trace_format::capture::Cursor;
 
 /// The arguments of a call, ready to be copied into a record.
 ///
-/// The trait is implemented for tuples of the values that [`Arg`](crate::__macro_support::Arg) makes. It must not be
-/// implemented elsewhere.
+/// The trait is implemented for the values that [`Arg`](crate::__macro_support::Arg) makes, for tuples of such values,
+/// and for arguments that come from bridges or from guests. It must not be implemented by programs.
 pub trait Arguments {
     /// True if all arguments can be captured. If not, nothing else of this trait is used.
     const CAPTURED: bool;

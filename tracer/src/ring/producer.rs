@@ -126,7 +126,7 @@ struct PendingWait {
     end: AtomicU64,
     /// The duration of the wait in nanoseconds; 0 if there is no wait.
     ns: AtomicU64,
-    /// The number of a [`WaitCause`].
+    /// The cause of the wait: the number of a [`WaitCause`].
     what: AtomicU8,
 }
 
@@ -609,7 +609,7 @@ impl Producer {
     }
 
     /// Finds room for a new record of at least `need` bytes. Returns [`Outcome::Committed`] if there is room; otherwise
-    /// the outcome of the record.
+    /// the outcome of the record, which cannot be written.
     #[cold]
     #[inline(never)]
     fn open(&self, lane: &Lane, frame: &AtomicUsize, here: usize, ticks: u64, need: u64) -> Outcome {

@@ -121,7 +121,7 @@ unsafe impl Sync for Run {}
 // SAFETY: as above.
 unsafe impl Send for Run {}
 
-/// The words by which the exit handler tells the flusher to drain everything, and waits for the end of that.
+/// The words by which the exit handler tells the flusher to drain everything, and waits until everything is drained.
 #[derive(Debug, Default)]
 pub(crate) struct Exit {
     /// A word that is 1 when the process exits: everything is to be drained.

@@ -72,8 +72,8 @@ pub struct Site {
     /// Whether the table of a run of this process has the site's number; the tables of later runs have the number from
     /// their beginning.
     in_site_table: AtomicBool,
-    /// Whether tracing was switched off while the site waited for the flusher to write its table entry: rings still
-    /// hold its records.
+    /// Whether tracing was switched off while the site waited for the flusher to write its table entry. The entry is
+    /// still needed, because rings hold records of the site.
     is_due: AtomicBool,
     /// Whether the site is in the list of all sites.
     listed: AtomicBool,
@@ -434,7 +434,7 @@ pub(crate) fn allows_everything() -> bool {
     copies::joined().is_none() && filter().is_none()
 }
 
-/// Returns whether the filter allows records with this level and this name, a module path or a target.
+/// Returns whether the filter allows records of this level and this name. The name is a module path or a target.
 pub(crate) fn is_allowed(name: &str, level: Level) -> bool {
     if let Some(owner) = copies::joined() {
         return owner.is_allowed(name, level as u8);

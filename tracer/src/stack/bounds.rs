@@ -50,7 +50,7 @@ impl Stack {
         std::iter::once(sp).chain(above).find_map(|at| Some((Stack::around(at)?, at)))
     }
 
-    /// Reads two neighbouring words at `address`, if they lie between `sp` and the stack's upper end.
+    /// Reads the word at `address` and the next word, if both lie between `sp` and the stack's upper end.
     #[inline(always)]
     pub(super) fn pair(&self, sp: usize, address: usize) -> Option<[usize; 2]> {
         let is_inside = sp <= address && address <= self.top - 16 && address % 8 == 0;
@@ -59,7 +59,7 @@ impl Stack {
         is_inside.then(|| unsafe { [read(address), read(address + 8)] })
     }
 
-    /// Reads the word at `address`, if that lies between `sp` and the stack's upper end.
+    /// Reads the word at `address`, if the word lies between `sp` and the stack's upper end.
     #[inline(always)]
     pub(super) fn word(&self, sp: usize, address: usize) -> Option<usize> {
         let is_inside = sp <= address && address <= self.top - 8 && address % 8 == 0;

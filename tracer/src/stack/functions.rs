@@ -1,4 +1,4 @@
-//! Finds functions by their names or their addresses: the ranges of their code.
+//! Finds the ranges of the code of functions, given the names or the addresses of the functions.
 //!
 //! The functions run on any thread, but not in signal handlers: they read files and allocate memory.
 

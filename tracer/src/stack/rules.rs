@@ -114,8 +114,8 @@ impl Rule {
         Rule::decode(code_at(pc))
     }
 
-    /// Does what [`Rule::at`] does, on behalf of a hook. Also returns `None` if the hook was called by a lookup of a
-    /// rule on this thread.
+    /// Does what [`Rule::at`] does, on behalf of a hook. Also returns `None` if this thread is inside a lookup of a
+    /// rule already, which has led to the call of the hook.
     #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
     #[inline(always)]
     pub(super) fn at_for_hook(pc: usize) -> Option<Rule> {

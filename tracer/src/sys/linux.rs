@@ -1,4 +1,4 @@
-//! The functions of this folder for Linux.
+//! The functions of the module `sys` for Linux.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::ffi::CStr;

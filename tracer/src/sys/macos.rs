@@ -1,5 +1,5 @@
-//! The functions of this folder for macOS, and for other Unix systems except Linux. The code is type-checked, but was
-//! not run yet.
+//! The functions of the module `sys` for macOS, and for other Unix systems except Linux. The code is type-checked, but
+//! was not run yet.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::ffi::CStr;

@@ -220,7 +220,7 @@ const FUNCTION: usize = 1;
 
 /// The action of the tracer when a function is left.
 pub(super) enum Awaited {
-    /// No action, or none any more.
+    /// No action is due, or it was done before.
     Nothing,
     /// Closures to be run, the last one first.
     #[allow(clippy::box_collection, reason = "a slot has room for one word")]

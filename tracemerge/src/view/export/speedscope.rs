@@ -1,4 +1,5 @@
-//! The evented profiles of speedscope: one for each thread that has calls, balanced, with a common time axis.
+//! Profiles for speedscope, of the type `evented`: one profile for each thread that has calls. In a profile, each
+//! beginning of a call has an end, and the times of all profiles count from the same moment.
 //!
 //! The format has one thread after another, so all calls are held in memory until the output ends.
 
@@ -28,7 +29,7 @@ struct Step {
 #[derive(Debug, Default)]
 struct Profile {
     steps: Vec<Step>,
-    /// The step that began each open call, the outermost first.
+    /// The indices in `steps` of the beginnings of the open calls, the outermost call first.
     open: Vec<usize>,
 }
 
@@ -44,8 +45,8 @@ impl Profile {
         self.put(at, function, false);
     }
 
-    /// Ends calls, the innermost first. The function of a call may be found only when the call ends, so the step in
-    /// which the call began gets the function of the end, too.
+    /// Ends calls, the innermost first. A call's function may become known only at its end, so the function is also set
+    /// in the step in which the call began.
     fn end(&mut self, at: u64, ended: &[EndedCall]) {
         for call in ended {
             let Some(entered) = self.open.pop() else { return };
@@ -73,21 +74,22 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
 pub(crate) struct SpeedscopeFormat {
     /// The profile of each thread of the inventory.
     profiles: Vec<Profile>,
-    /// The time of the first event.
+    /// The time of the first event, from which the times of the profiles count.
     first: Option<u64>,
     calls: u64,
-    /// The number of messages; `stacks` and `metas` are the numbers of call stacks and `#` lines. Profiles have none
-    /// of these.
+    /// The number of messages; `stacks` and `metas` are the numbers of call stacks and of `#` lines. All of these are
+    /// left out, because a profile has only calls.
     messages: u64,
     stacks: u64,
     metas: u64,
-    /// The number of each function's frame; `of_frames` has the function of each frame.
+    /// For each function id, the number that the function has in the output's list of frames; `None` if it is not in
+    /// the list. `of_frames` has the function id of each frame of the list.
     frames: Vec<Option<u64>>,
     of_frames: Vec<FunctionId>,
 }
 
 impl SpeedscopeFormat {
-    /// Returns the number of a function's frame.
+    /// Returns the number of a function in the output's list of frames. Adds the function to the list if it is new.
     fn frame(&mut self, function: FunctionId) -> u64 {
         let number = function as usize;
         self.frames.resize(self.frames.len().max(number + 1), None);

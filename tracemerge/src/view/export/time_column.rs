@@ -42,7 +42,7 @@ pub(crate) struct TimeColumn {
     pub first: u64,
     /// The time zone of local times.
     zone: TimeZone,
-    /// The steady time of the record shown before.
+    /// The steady time of the record that was written last, in nanoseconds; kept for the mode `Delta`.
     before: Option<u64>,
     second: Second,
 }
@@ -71,7 +71,7 @@ impl TimeColumn {
         }
     }
 
-    /// Writes the time of a record of `origin`.
+    /// Writes the time of a record of `origin`. If the record may be older than its ticks say, shows this.
     pub(crate) fn write_of(&mut self, origin: &Origin, ticks: Ticks, out: &mut Vec<u8>) {
         if origin.may_be_older(ticks) {
             return self.write_older(&origin.clock, ticks, out);
@@ -79,7 +79,7 @@ impl TimeColumn {
         self.write(&origin.clock, ticks, out);
     }
 
-    /// Writes that a record is older than the time at `ticks` of `clock`, in as many characters as other times have.
+    /// Writes for a record that it was made before `ticks` of `clock`. The text has the same width as other times.
     pub(crate) fn write_older(&mut self, clock: &TickClock, ticks: Ticks, out: &mut Vec<u8>) {
         let start = out.len();
         self.write(clock, ticks, out);
@@ -107,7 +107,8 @@ impl TimeColumn {
     }
 }
 
-/// Writes the seconds from `from` to `to`, at least as wide as ticks.
+/// Writes the time from `from` to `to`, both in nanoseconds, as seconds with nine decimals, in at least as many
+/// characters as ticks have.
 fn seconds(out: &mut Vec<u8>, from: u64, to: u64) {
     let (ns, is_before) = (to.abs_diff(from), to < from);
     // `write!` would take longer than all other work for a line.

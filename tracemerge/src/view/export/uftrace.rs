@@ -30,18 +30,18 @@ const FEATURES: u64 = 1 << 1 | 1 << 5 | 1 << 6;
 const INFOS: u64 = 1 | 1 << 7;
 /// The maximum number of nested calls: a record has ten bits for its depth.
 const MAX_CALL_DEPTH: usize = 1 << 10;
-/// The address at which the invented file is mapped. In the file, the first function is at `FIRST`, and further
-/// functions are `APART` bytes apart.
+/// The address at which the invented executable is mapped. In the executable, the first function is at `FIRST`, and the
+/// following ones are `APART` bytes apart.
 const BASE: u64 = 0x40_0000;
 const FIRST: u64 = 0x1000;
 const APART: u64 = 16;
-/// The first of the numbers for threads whose id is already taken or is not valid in uftrace.
+/// The first invented thread id. A thread gets an invented id if its own is already in use or not valid in uftrace.
 const OWN_TIDS: u32 = 1 << 23;
 /// The maximum number of bytes of a text in uftrace.
 const MAX_UFTRACE_TEXT: usize = 1000;
 const SECOND: u64 = 1_000_000_000;
 
-/// The details that the directory omits.
+/// The details of the trace that the directory does not contain.
 const OMITTED_ASPECTS: [Aspect; 10] = [
     Aspect::Levels,
     Aspect::Targets,
@@ -89,7 +89,7 @@ pub(crate) struct UftraceFormat {
     parts: Parts,
     pids: Pids,
     tasks: Vec<Option<Task>>,
-    /// The thread ids that are taken.
+    /// The thread ids that are already in use in the output.
     tids: HashSet<u32>,
     renumbered: u64,
     /// The time of the first event of each process, by the index of the process in the inventory.

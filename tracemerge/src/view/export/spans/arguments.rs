@@ -1,11 +1,13 @@
-//! The arguments of a slice of a span in timelines: the values of its fields, and the span that opened it.
+//! The arguments that timelines show for a slice of a span: the values of the span's fields, and the span that opened
+//! it.
 
 use std::borrow::Cow;
 
 use crate::view::known_spans::{KnownSpans, Span};
 use crate::view::values::Value;
 
-/// The names of arguments of slices that are not fields of a span. A field with such a name gets the prefix `field `.
+/// The names of a slice's arguments that are not fields of the span. If a field has one of these names, its argument
+/// gets the prefix `field `.
 const OTHERS: [&str; 10] = [
     "span",
     "parent",
@@ -19,7 +21,7 @@ const OTHERS: [&str; 10] = [
     "cancelled",
 ];
 
-/// An argument: its name and its value.
+/// An argument of a slice: its name and its value.
 pub(crate) type Argument<'a> = (Cow<'a, str>, Value<'a>);
 
 /// Returns the values of a span's fields so far, and the name and the id of the span that opened it.
@@ -32,7 +34,7 @@ pub(crate) fn arguments<'a>(spans: &'a KnownSpans, span: &'a Span) -> Vec<Argume
     arguments
 }
 
-/// Returns the values of those fields of a span that had no value at its beginning.
+/// Returns the values of those fields of a span that got their first value only after the span's beginning.
 pub(crate) fn later_fields(span: &Span) -> Vec<Argument<'_>> {
     let (first, later) = span.fields().split_at(span.first_fields());
     let known = fields_of(first);
@@ -41,8 +43,8 @@ pub(crate) fn later_fields(span: &Span) -> Vec<Argument<'_>> {
     later
 }
 
-/// Reads the values of fields in the text of a message about a span, such as `path="/" size=3`. Of several values of
-/// one field, the last one counts.
+/// Reads the values of fields from a text such as `path="/" size=3`. If a field has several values, the last one
+/// counts.
 fn fields_of(mut text: &str) -> Vec<Argument<'_>> {
     let mut fields: Vec<Argument<'_>> = Vec::new();
     while !text.is_empty() {
@@ -63,14 +65,15 @@ fn fields_of(mut text: &str) -> Vec<Argument<'_>> {
     fields
 }
 
-/// Returns the name of the field that begins a text.
+/// Returns the name of the field at the beginning of a text such as `size=3`; `None` if there is none.
 fn name_at(text: &str) -> Option<&str> {
     let name = text.split_once('=')?.0;
     let is_name = name.chars().all(|letter| letter.is_alphanumeric() || letter == '_' || letter == '.');
     (is_name && !name.is_empty()).then_some(name)
 }
 
-/// Returns the length of the value that begins a text: up to the end of its quotes, or up to the next field.
+/// Returns the length in bytes of the value at the beginning of a text. A quoted value ends with its quotes, any other
+/// value before the next field.
 fn end_of_value(text: &str) -> usize {
     if text.starts_with('"') {
         let mut is_escaped = false;

@@ -1,6 +1,7 @@
-//! The chain of spans that waited for each other. A link is a time in which a span was idle, with the span that a
-//! thread left last before the idle span was resumed. The next link is an idle time of that other span: the one that
-//! overlaps with the first idle time the most.
+//! The chain of spans that probably waited for each other. Each link of the chain is a period in which a span was idle.
+//! It names the span that a thread left last before the idle span was resumed, and which the idle span therefore
+//! probably waited for. The next link is an idle period of the span so named: the period that overlaps most with the
+//! one of this link.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use crate::view::known_spans::SpanKey;
 
 /// The maximum number of links of a chain that are shown.
 const MAX_SHOWN: usize = 16;
-/// The number of links above which a chain is cut to the links that can be shown, so that memory does not grow with
-/// the length of a trace in which each request waits for the request before it.
+/// The length, in links, from which a chain is cut to `MAX_SHOWN` links. So memory does not grow with the length of a
+/// trace in which each request waits for the request before it.
 const MAX_KEPT: usize = 64;
 /// The maximum number of idle times that are kept for a span.
 const MAX_IDLE: usize = 32;
@@ -27,12 +28,12 @@ pub(super) struct Idle {
     pub(super) since: u64,
     /// The time for which the span was idle, in nanoseconds.
     pub(super) ns: u64,
-    /// The span that a thread left last before the idle span was resumed, and the nanoseconds in between; `None` if no
-    /// thread left another span meanwhile.
+    /// The span that a thread left last before the idle span was resumed, and the time from the leaving to the
+    /// resumption, in nanoseconds; `None` if no thread left another span during the idle time.
     pub(super) after: Option<(Arc<str>, u64)>,
     /// The idle time of the span in `after` that overlaps with this idle time the most; `None` if there is none.
     cause: Option<Arc<Idle>>,
-    /// The number of links from here to the end of the chain.
+    /// The number of links of the chain that begins with this idle time.
     links: usize,
 }
 
@@ -41,22 +42,23 @@ impl Idle {
         self.since + self.ns
     }
 
-    /// Returns the span that this span probably waited for, and the nanoseconds from the moment when it was left
-    /// until this span was resumed. A span that was left in the first half of the idle time does not count, because a
-    /// span that has been woken seldom waits that long for a thread.
+    /// Returns the span that the idle span probably waited for, and the nanoseconds from the moment when a thread left
+    /// that span until the idle span was resumed. Returns `None` if the thread left that span in the first half of the
+    /// idle time, because a span that has been woken seldom waits that long for a thread.
     fn waited_for(&self) -> Option<(&str, u64)> {
         let (span, gap) = self.after.as_ref()?;
         (*gap <= self.ns / 2).then_some((&**span, *gap))
     }
 
-    /// Returns this idle time and, one after another, the idle times that probably caused it, the last cause at the
-    /// end.
+    /// Iterates over this idle time, the idle time that probably caused it, the one that probably caused that, and so
+    /// on.
     fn links(&self) -> impl Iterator<Item = &Idle> {
         std::iter::successors(Some(self), |idle| idle.waited_for().and(idle.cause.as_deref()))
     }
 
-    /// Returns a line for each link: the start and the length of an idle time, in nanoseconds, and a text about it.
-    /// Returns no lines if the records name no span that this span waited for.
+    /// Returns the lines that show the chain from this idle time on: for each link, the start and the length of the
+    /// idle time in nanoseconds, and a text about it. Returns no lines if it is unknown which span the idle span waited
+    /// for.
     pub(super) fn chain(&self, duration: impl Fn(u64) -> String) -> Vec<(Option<(u64, u64)>, String)> {
         let mut lines = Vec::new();
         if self.waited_for().is_none() {
@@ -84,16 +86,17 @@ impl Idle {
     }
 }
 
-/// A span that has begun and is still needed.
+/// A span that has begun and not ended, or that has ended and is the one that was left last in its process.
 #[derive(Debug)]
 struct Span {
     name: Arc<str>,
     /// The number of threads that are in the span.
     entered: u32,
-    /// The time since when no thread is in the span; meaningless while a thread is in it.
+    /// The steady time at which the last thread left the span, in nanoseconds; meaningless while a thread is in the
+    /// span.
     idle_since: u64,
-    /// Idle times, the oldest first, each longer than all later ones. An idle time is dropped when an equal or longer
-    /// one follows.
+    /// The idle times of the span, the oldest first. Each is longer than all later ones: an idle time is dropped when
+    /// an equal or longer one follows.
     idle: VecDeque<Arc<Idle>>,
 }
 
@@ -102,7 +105,7 @@ struct Span {
 pub(super) struct Chains {
     spans: HashMap<SpanKey, Span>,
     last_left: HashMap<usize, Left>,
-    /// For each process, the span that was left last in it, if this span has ended.
+    /// For each process, the span that was left last in it, but only if that span has ended.
     ended: HashMap<usize, SpanKey>,
 }
 
@@ -117,12 +120,13 @@ impl Chains {
         });
     }
 
-    /// Enters a span. If no thread was in it, returns the time for which it was idle, and the span that was left last
-    /// before the thread resumed this one.
+    /// Enters a span. Returns two values: the idle time that ends, if no thread was in the span before, and the span
+    /// that was left last before this one was resumed.
     ///
     /// `enclosing` is about the innermost span that the thread is already in: the time at which the thread entered
-    /// it, and the span that was left last before that. If the thread entered it after the new span became idle, both
-    /// spans belong to one task, which was resumed at that time.
+    /// `enclosing` describes the innermost span that the thread is already in: the time at which the thread entered
+    /// that span, and the span that was left last before. If that time is after the moment when the new span became
+    /// idle, both spans belong to one task, which was resumed at that time.
     pub(super) fn enter(
         &mut self,
         key: SpanKey,
@@ -186,7 +190,7 @@ impl Chains {
     }
 }
 
-/// Returns an idle time with the links after it; if there are too many links, only with those that can be shown.
+/// Returns an idle time with its chain of causes. A chain of `MAX_KEPT` or more links is cut to `MAX_SHOWN` links.
 fn cut(idle: &Arc<Idle>) -> Arc<Idle> {
     if idle.links < MAX_KEPT {
         return idle.clone();

@@ -22,7 +22,8 @@ pub(crate) struct NameRow {
     sums: Sums,
 }
 
-/// Returns the part of the busy time `busy` on a processor; `None` if the trace has no states of threads.
+/// Returns the nanoseconds of the busy time `busy` that were spent on a processor; `None` if the trace has no states of
+/// threads.
 fn cpu(off: Option<OffSum>, busy: u64) -> Option<u64> {
     Some(busy.saturating_sub(off?.all()))
 }
@@ -238,7 +239,7 @@ impl Row for SlowRow {
     ];
 }
 
-/// Returns the facts about all spans, and a line with these facts for people.
+/// Returns the numbers of all, of cancelled and of open spans, as values for programs and as a line of text for people.
 fn facts(sums: &AllSums) -> ([Value; 3], String) {
     let all = |number: fn(&Sums) -> u64| sums.by_name.iter().map(|(.., sums)| number(sums)).sum::<u64>();
     let (spans, cancelled, open) =
@@ -253,7 +254,7 @@ fn facts(sums: &AllSums) -> ([Value; 3], String) {
     ([spans, cancelled, open].map(Value::Count), line)
 }
 
-/// Writes `rows` in the chosen form.
+/// Writes `facts`, which are about all spans, and `rows` in the chosen form.
 fn write<T: Row>(facts: ([Value; 3], String), rows: &[T], form: RowForm, out: &mut Vec<u8>) {
     if !form.is_table() {
         return form.write(&facts.0, rows, out);

@@ -17,8 +17,8 @@ use crate::view::thread_states::OffSum;
 
 /// The maximum number of steps that are shown.
 const MAX_STEPS: usize = 1000;
-/// The maximum number of other spans whose busy times are added up while the span is idle, and the maximum number of
-/// these spans that are shown.
+/// Two limits for the spans that were busy while the followed span was idle: the maximum number of spans whose busy
+/// times are added up, and the maximum number of spans that are shown.
 const OTHERS: (usize, usize) = (1000, 3);
 
 /// A span that a thread is in.
@@ -27,7 +27,7 @@ struct Inside {
     key: SpanKey,
     name: String,
     since: u64,
-    /// The span that was left last before the thread entered this one.
+    /// The span that was left last, by any thread, before the thread entered this one.
     after: Option<Left>,
 }
 
@@ -38,7 +38,7 @@ struct Waiting {
     since: u64,
 }
 
-/// An event inside a span. Times are in nanoseconds of steady time.
+/// A step in the life of the followed span. Times are in nanoseconds of steady time.
 #[derive(Debug)]
 enum Step {
     Began,
@@ -50,7 +50,7 @@ enum Step {
     Closed,
 }
 
-/// The followed span in one process.
+/// What is known about the followed span, the one whose steps are shown, in one process.
 #[derive(Debug, Default)]
 struct Followed {
     name: String,
@@ -59,20 +59,22 @@ struct Followed {
     ended: Option<u64>,
     /// The number of threads that are in the span.
     entered: u32,
-    /// The time since when a thread is in the span; `idle_since` is the time since when no thread is.
+    /// The steady time since when a thread is in the span, in nanoseconds; `idle_since` is the time since when no
+    /// thread is in it.
     busy_since: u64,
     idle_since: u64,
-    /// The names and the busy times since `idle_since` of other spans, by their ids.
+    /// The other spans that were busy since `idle_since`: for each id of a span, its name and its busy time in
+    /// nanoseconds.
     others: HashMap<u64, (String, u64)>,
     steps: Vec<(u64, Step)>,
     left_out: u64,
     /// The longest time in which the span was idle until a thread resumed it.
     longest: Option<Arc<Idle>>,
-    /// The time for which a thread was in the span, without the waits of that thread for the tracer; `waited` is the
-    /// time of these waits.
+    /// The time for which at least one thread was in the span, in nanoseconds, without waits for the tracer; `waited`
+    /// is the time of these waits.
     busy: u64,
     waited: u64,
-    /// The part of `busy` for which the thread was off the processor; `None` if the trace has no states of threads.
+    /// The part of `busy` for which the threads were off the processor; `None` if the trace has no states of threads.
     off: Option<OffSum>,
     polls: u64,
 }
@@ -83,7 +85,7 @@ impl Followed {
     }
 }
 
-/// The steps of the spans that have one id, in all processes.
+/// The steps of the span with one id; if several processes have a span with this id, the steps of each.
 #[derive(Debug)]
 pub(super) struct Steps {
     id: u64,
@@ -132,7 +134,7 @@ impl Steps {
         }
     }
 
-    /// Begins a thread's stay in a span. If the span is the followed one, its idle time ends.
+    /// Takes note that a thread enters a span. If the span is the followed one, its idle time ends.
     pub(super) fn enter(&mut self, event: &Event<'_>, key: SpanKey, name: &str, inventory: &Inventory) {
         let now = event.time;
         if self.inside.len() <= event.thread {
@@ -184,7 +186,7 @@ impl Steps {
         followed.step(since, Step::Idle { idle, busy });
     }
 
-    /// Ends a thread's stay in a span, and the span itself if `ends`.
+    /// Takes note that a thread leaves a span, and that the span ends if `ends` is set.
     pub(super) fn leave(&mut self, event: &Event<'_>, key: SpanKey, ends: bool, inventory: &Inventory) {
         let now = event.time;
         // If the thread has not entered the span, another thread has.
@@ -224,7 +226,7 @@ impl Steps {
         }
     }
 
-    /// Begins or ends a wait of a thread in the followed span, as a lock record says.
+    /// Begins a wait of a thread whose innermost span is the followed one, or ends such a wait, as a lock record says.
     pub(super) fn lock(
         &mut self,
         event: &Event<'_>,
@@ -258,7 +260,7 @@ impl Steps {
         }
     }
 
-    /// Returns the lock of a wait, the thread that holds it, and the span that this thread is in.
+    /// Returns a text for a wait: the lock, the thread that holds it, and the innermost span that the holder is in.
     fn holder(&self, process: usize, wait: &LockWait<'_>, inventory: &Inventory) -> String {
         let mut text = format!("lock {} at {}", wait.id, wait.at);
         let thread = inventory

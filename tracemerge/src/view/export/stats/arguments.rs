@@ -24,7 +24,7 @@ struct Place {
     is_other: bool,
 }
 
-/// The range of an argument.
+/// The range of the numbers that an argument has in the messages of a site.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ArgumentRange {
     /// The argument's name, or its index if it has none.

@@ -108,27 +108,27 @@ pub(crate) struct StatsFormat {
     /// The counts of each function, by the id of the function.
     counted_calls: Vec<Counted>,
     threads: Threads,
-    /// The open calls of each thread, which tell the functions of leave records that name no function.
+    /// The open calls of each thread. They say which function a leave record belongs to, if the record names none.
     open: Vec<OpenCalls>,
     entered_spans: SpanThreads,
-    /// The messages of each thread so far.
+    /// The facts about the messages of each thread so far; `None` if the thread has had no message.
     messages: Vec<Option<MessagesOfThread>>,
     /// A buffer for the text of a message.
     text: String,
 }
 
-/// The messages of a thread so far.
+/// The facts about the messages of a thread so far.
 #[derive(Clone, Copy, Debug)]
 struct MessagesOfThread {
     /// The ticks of the first message and of the last.
     period: (Ticks, Ticks),
     /// The group of the last message.
     group: Group,
-    /// The time of the last message, in nanoseconds.
+    /// The steady time of the last message, in nanoseconds.
     time: u64,
 }
 
-/// The messages that are counted together.
+/// A group of messages that are counted together.
 #[derive(Clone, Copy, Debug)]
 enum Group {
     /// Messages of one sort.
@@ -278,14 +278,14 @@ impl StatsFormat {
         }
     }
 
-    /// Returns the table, with a line about waits after it.
+    /// Returns the table, and after it a line about the threads' waits for the tracer if there were any.
     fn text_of(&self, stats: &Stats) -> String {
         let mut text = text(stats, self.layout.rows);
         self.threads.waits_in_words().iter().for_each(|waits| text.extend([waits, "\n"]));
         text
     }
 
-    /// Returns the group of a message.
+    /// Returns the group in which a message is counted.
     fn group(&mut self, ids: ThreadIds, record: &RecordText<'_>) -> Group {
         let function = match record.kind {
             Kind::Enter | Kind::Leave => self.function(ids, record),
@@ -446,7 +446,7 @@ impl Export for StatsFormat {
         self.threads.learn(number, origin, label);
     }
 
-    /// Returns the table of the current counts; `None` for programs, which get them only at the end.
+    /// Returns the table of the current counts; `None` if the output is JSON or CSV, which is written only at the end.
     fn current_output(&self) -> Option<String> {
         self.layout.form.is_table().then(|| self.text_of(&self.stats()))
     }

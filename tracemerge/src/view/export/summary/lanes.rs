@@ -1,11 +1,12 @@
-//! The lanes of a summary: what each thread did in each part of the time.
+//! The lanes of a summary. A lane is a row of `PARTS` characters that shows what a thread did in each part of the
+//! trace's time.
 
-/// The number of parts of equal length into which a lane divides the time.
+/// The number of parts of equal length into which a lane divides the time of the trace. Each part is one character.
 pub(super) const PARTS: usize = 56;
-/// The maximum number of threads that have a lane; the others are only counted.
+/// The maximum number of threads that have a lane. The records and activities of other threads are only added up.
 const MAX_LANES: usize = 1000;
 
-/// An activity of a thread.
+/// What a thread did at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Did {
     /// The thread was in calls.
@@ -21,8 +22,8 @@ pub(super) enum Did {
 /// The number of kinds of activity.
 const KINDS: usize = 4;
 
-/// The lane of a thread: for each part of the time, the nanoseconds of each kind of activity, and the number of
-/// records.
+/// The lane of a thread: for each part of the trace's time, the nanoseconds that the thread spent on each kind of
+/// activity, and the number of its records.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
     parts: Vec<[u64; KINDS]>,
@@ -32,10 +33,10 @@ pub(super) struct Lane {
 /// The lanes of all threads.
 #[derive(Debug)]
 pub(super) struct Lanes {
-    /// The steady time of the first line of the trace, and of the last.
+    /// The steady times of the first and of the last line of the trace, in nanoseconds.
     period: (u64, u64),
     lanes: Vec<Lane>,
-    /// The nanoseconds of each kind of activity of each thread over the whole time.
+    /// For each thread, the nanoseconds that it spent on each kind of activity in the whole trace.
     pub sums: Vec<[u64; KINDS]>,
     /// The number of records of each thread.
     pub records: Vec<u64>,
@@ -67,14 +68,15 @@ impl Lanes {
         }
     }
 
-    /// Returns the index of the part in which a time lies, and the length of a part in nanoseconds.
+    /// Returns the index of the part of a lane in which a time lies, and the length of each part in nanoseconds.
     fn part(&self, time: u64) -> (usize, u64) {
         let length = (self.span() / PARTS as u64).max(1);
         let part = time.saturating_sub(self.period.0) / length;
         (usize::try_from(part).unwrap_or(PARTS).min(PARTS - 1), length)
     }
 
-    /// Adds a record that a thread made at `time` to the numbers of records of the thread and of that part of its lane.
+    /// Counts a record that a thread made at `time`: for the thread as a whole, and for the part of its lane in which
+    /// `time` lies.
     pub(super) fn record(&mut self, thread: usize, time: u64) {
         self.know(thread);
         self.records[thread] += 1;
@@ -84,7 +86,7 @@ impl Lanes {
         }
     }
 
-    /// Adds the time from `from` to `to`, in which a thread did `did`, to the thread's sums, and to the parts of its
+    /// Adds a period from `from` to `to`, in which a thread had the activity `did`, to the thread's sums and to its
     /// lane.
     pub(super) fn fill(&mut self, thread: usize, from: u64, to: u64, did: Did) {
         self.know(thread);
@@ -101,8 +103,9 @@ impl Lanes {
         }
     }
 
-    /// Returns the lane of a thread as text: `#` in calls, `+` in calls for less than half of the time, `-` waiting,
-    /// `t` waiting for the tracer, `p` preempted, `.` records outside of calls, a space for nothing.
+    /// Returns the lane of a thread as text. Each character stands for the thread's main activity in one part of the
+    /// time: `#` in calls, `+` in calls for less than half of the part, `-` waiting, `t` waiting for the tracer, `p`
+    /// preempted, `.` no calls but records, a space for neither.
     pub(super) fn text(&self, thread: usize) -> String {
         let Some(lane) = self.lanes.get(thread) else { return String::new() };
         let length = (self.span() / PARTS as u64).max(1);

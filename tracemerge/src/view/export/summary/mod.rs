@@ -108,7 +108,7 @@ struct OpenWait {
 /// The activity of a thread at one moment.
 #[derive(Clone, Debug, Default)]
 struct ThreadNow {
-    /// The time since when the thread is in calls; `None` if it is in none.
+    /// The steady time since when the thread is in calls, in nanoseconds; `None` if it is in none.
     in_calls_since: Option<u64>,
     wait: Option<OpenWait>,
 }
@@ -125,12 +125,13 @@ struct OpenCall {
 #[derive(Debug)]
 struct SummaryFormat {
     layout: SummaryLayout,
-    /// The applications as the user wrote them.
+    /// The applications as the user wrote them, for the commands that the summary proposes.
     apps: Vec<String>,
     counts: CallCounts,
     lanes: Lanes,
     threads: Vec<ThreadNow>,
-    /// The time for which threads waited for locks directly in each function, in nanoseconds.
+    /// For each function, the nanoseconds for which threads waited for locks or notifications while it was their
+    /// innermost function.
     waiting_in: HashMap<FunctionId, u64>,
     polls: u64,
     messages: u64,
@@ -223,8 +224,8 @@ impl SummaryFormat {
         }
     }
 
-    /// Counts a wait of a thread for the function that the thread is in, and fills the thread's lane with the wait.
-    /// Does neither if the trace has the thread's states, which contain all waits.
+    /// Adds a wait of a thread to its lane, and to the waits of the function that the thread is in. Adds nothing if the
+    /// trace has the thread's states, which already contain all of its waits.
     fn count_wait(&mut self, thread: usize, since: u64, now: u64) {
         self.has_waits = true;
         // The thread's states contain all of its waits.
@@ -237,8 +238,8 @@ impl SummaryFormat {
         }
     }
 
-    /// Takes note after a record whether the thread is in calls. If it has left its last call, fills its lane with
-    /// the time for which it was in calls.
+    /// Checks after a record whether the thread is in calls. If the thread has just left its outermost call, adds the
+    /// time for which it was in calls to its lane.
     fn follow_calls(&mut self, thread: usize, now: u64) {
         let in_calls_since = &mut self.threads[thread].in_calls_since;
         match (self.counts.innermost(thread).is_some(), *in_calls_since) {
@@ -274,7 +275,7 @@ impl SummaryFormat {
         threads.last_time(threads.threads()[thread].process)
     }
 
-    /// Fills the lane of a thread with its periods off the processor.
+    /// Adds the periods in which a thread was off the processor to its lane.
     fn fill_off(&mut self, thread: usize) {
         let Some(off) = self.counts.threads().work(thread).off().cloned() else { return };
         let (first, last) = self.lanes.period();
@@ -288,8 +289,8 @@ impl SummaryFormat {
         }
     }
 
-    /// Adds the waits and calls that are open, with their durations until the last sign of life of their processes, to
-    /// the lanes and to the lists of the summary.
+    /// Adds the waits and calls that have not ended to the lanes and to the lists of the summary. Their durations count
+    /// until the last sign of life of their processes.
     fn note_open(&mut self) {
         for thread in 0..self.threads.len() {
             self.fill_off(thread);

@@ -15,8 +15,7 @@ const LANES: usize = 4;
 const OPEN: usize = 2;
 /// The number of characters for the labels of threads.
 const LABEL: usize = 20;
-/// The number of characters in a line of a screen, and the number of lines of a screen without the one that has the
-/// prompt.
+/// The size of a screen: the number of characters in a line, and the number of lines besides the line for the prompt.
 const SCREEN: (usize, usize) = (80, 23);
 
 /// Returns the text of the summary.
@@ -82,7 +81,7 @@ fn lane(row: &ThreadRow) -> String {
     format!("{:<LABEL$} |{}|", keep_ends(&row.thread, LABEL), row.lane)
 }
 
-/// Returns the table of at most `room` functions.
+/// Returns the lines of the table of functions, which has at most `room` functions.
 fn functions(summary: &Summary, room: usize) -> Vec<String> {
     let numbers = ["self", "waiting", "calls", "max"];
     let shown = summary.functions.len().min(room);
@@ -138,8 +137,8 @@ fn open(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// Returns a text of at most `columns` characters. If the text ends with a place, the place loses its beginning;
-/// otherwise the text loses its end.
+/// Returns the text `what`, shortened to `columns` characters. Of a text like `lock 5 at src/main.rs:10`, the source
+/// path after ` at ` loses its beginning; any other text loses its end.
 fn fitted(what: &str, columns: usize) -> String {
     match what.split_once(" at ") {
         Some((name, place)) if name.chars().count() + 4 < columns => {

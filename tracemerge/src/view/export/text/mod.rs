@@ -78,7 +78,7 @@ impl TextFormat {
         TextFormat { style, palette, names_processes: false, time: Vec::new() }
     }
 
-    /// Writes the process before the thread, if several processes are shown.
+    /// Writes the process id and `/`, which precede the thread if several processes are shown.
     fn write_process(&self, origin: &Origin, out: &mut Vec<u8>) {
         if self.names_processes && self.style.time.mode != TimeMode::Ticks {
             let unknown = if origin.is_log { "-" } else { "?" };

@@ -1,5 +1,6 @@
-//! Keeps the lines of each thread until the end of the output, so that each thread is one tree. The lines of all
-//! threads arrive in the order of time. Beyond a limit in memory, they wait in a temporary file without a name.
+//! Keeps the lines of all threads until the end of the output, so that each thread can be shown as one tree, although
+//! the lines of all threads arrive mixed, in the order of time. When the lines exceed a limit of memory, they are moved
+//! to a temporary file without a name.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -8,12 +9,12 @@ use crate::view::export::time_column::TimeColumn;
 use crate::view::export::tree::folded_lines::FoldedLines;
 use crate::view::export::tree::held::TreeLine;
 
-/// The maximum number of bytes of lines of all threads that wait in memory.
+/// The maximum number of bytes of lines, of all threads together, that wait in memory.
 const MOST_BYTES: usize = if cfg!(test) { 500 } else { 16 << 20 };
-/// The number of bytes that are read from the file at once.
+/// The number of bytes of output after which a part of the output ends.
 const PART: usize = 1 << 20;
 
-/// The lines of a thread.
+/// The lines of one thread that wait for the end of the output.
 #[derive(Debug)]
 pub(super) struct ThreadLines {
     /// The column of the times, which may depend on the thread's previous line.
@@ -21,12 +22,12 @@ pub(super) struct ThreadLines {
     /// The thread's last line, to which equal lines are added.
     pub folded: FoldedLines,
     text: Vec<u8>,
-    /// The parts of the temporary file that have the thread's earlier lines: the offset and the length in bytes of
-    /// each.
+    /// The parts of the temporary file that contain the thread's earlier lines, each as an offset and a length in
+    /// bytes.
     in_file: Vec<(u64, usize)>,
 }
 
-/// The lines of all threads.
+/// The lines of all threads that wait for the end of the output.
 #[derive(Debug, Default)]
 pub(super) struct LinesByThread {
     threads: Vec<ThreadLines>,
@@ -34,17 +35,17 @@ pub(super) struct LinesByThread {
     file: Option<File>,
     /// The number of bytes in the temporary file.
     written: u64,
-    /// The reason for which lines are missing.
+    /// The error because of which lines are missing, if there was one.
     failure: Option<io::Error>,
-    /// The index of the thread whose lines are written next, and the number of its parts of the file that were
-    /// already written.
+    /// The position of the output: the index of the thread whose lines are written next, and the number of this
+    /// thread's parts of the temporary file that have been written.
     next: (usize, usize),
-    /// Whether a thread has been written.
+    /// Whether the lines of a thread have been written.
     has_begun: bool,
 }
 
 impl LinesByThread {
-    /// Returns the lines of a thread. `make` makes the lines of a new thread.
+    /// Returns the lines of a thread; if the thread is new, adds the lines that `make` returns.
     pub(super) fn thread(&mut self, thread: usize, make: impl Fn() -> ThreadLines) -> &mut ThreadLines {
         if thread >= self.threads.len() {
             self.threads.resize_with(thread + 1, make);
@@ -52,7 +53,8 @@ impl LinesByThread {
         &mut self.threads[thread]
     }
 
-    /// Adds a line of a thread; `put` appends the line to the thread's text. `make` makes the lines of a new thread.
+    /// Adds a line to the lines of a thread: `put` appends its text. If the thread is new, `make` makes its list of
+    /// lines.
     pub(super) fn add(
         &mut self,
         thread: usize,
@@ -89,8 +91,8 @@ impl LinesByThread {
         Ok(())
     }
 
-    /// Appends the next part of all lines: the threads one after another, the lines of each below the heading that
-    /// `heading` returns for it. Returns whether there may be another part.
+    /// Appends the next part of the output to `out`, and returns whether there may be another part. The output has the
+    /// threads one after another: first the heading that `heading` returns for the thread, then the thread's lines.
     pub(super) fn put_part(
         &mut self,
         heading: impl Fn(usize) -> String,
@@ -128,7 +130,7 @@ impl LinesByThread {
     }
 }
 
-/// Returns an error with the text that the temporary file could not be used, and the reason from `error`.
+/// Returns an error that says that the temporary file could not be used, and why, as in `error`.
 fn of_file(error: io::Error) -> io::Error {
     io::Error::new(
         error.kind(),
@@ -137,7 +139,7 @@ fn of_file(error: io::Error) -> io::Error {
 }
 
 impl ThreadLines {
-    /// Makes the lines of a thread that has none yet.
+    /// Makes an empty list of a thread's lines.
     #[must_use]
     pub(super) fn new(time: TimeColumn, folded: FoldedLines) -> ThreadLines {
         ThreadLines { time, folded, text: Vec::new(), in_file: Vec::new() }

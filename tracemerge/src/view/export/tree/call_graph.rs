@@ -19,8 +19,8 @@ use crate::view::export::tree::met_calls::named_functions;
 use crate::view::function_names::{FunctionId, lock};
 use crate::view::layout::Context;
 
-/// The maximum number of steps by which a line is indented. The spaces before the deeper paths of an endless
-/// recursion are not worth their memory.
+/// The maximum depth for which a line is indented. Without it, the spaces before the paths of an endless recursion
+/// would take much memory.
 const MAX_INDENTED: usize = 500;
 
 /// The format of `tree --collapse`, which shows each call path once.
@@ -31,15 +31,16 @@ pub(super) struct CallGraph {
     counts: CallCounts,
 }
 
-/// A call path of all threads together. In the list of paths, it comes after the path of its caller.
+/// A call path, with the sums over all threads. In the list of paths, a path comes after the path of its caller.
 #[derive(Debug)]
 struct Path {
     caller: Option<usize>,
-    /// The last function of the path; `None` stands for calls that are folded, because they are nested too deeply.
+    /// The last function of the path; `None` if the path stands for all calls that were nested too deeply below its
+    /// caller.
     function: Option<FunctionId>,
     folded: Folded,
     calls: u64,
-    /// The time of the calls without the calls inside them, in nanoseconds.
+    /// The time of the calls in nanoseconds, without the time of the calls inside them.
     own: u64,
     /// The time of the calls, in nanoseconds.
     total: u64,
@@ -58,7 +59,7 @@ impl CallGraph {
         }
     }
 
-    /// Returns the paths of all threads together.
+    /// Returns the call paths, each with the sums over all threads.
     fn paths(&self) -> Vec<Path> {
         let (mut paths, mut numbers) = (Vec::<Path>::new(), HashMap::new());
         self.counts.each_path(|_, functions, folded, (own, calls)| {

@@ -1,11 +1,12 @@
-//! Equal calls that follow each other, as one line with their count.
+//! Folds lines of equal calls that follow each other into one line with their count.
 
 use std::io::Write as _;
 
 use crate::ui::messages::Grouped;
 use crate::view::export::tree::held::TreeLine;
 
-/// The last line, if it shows a whole call, to which equal lines that follow are added.
+/// The last line of the tree, if it shows a whole call. It is held back, because equal lines that follow are folded
+/// into it.
 #[derive(Debug, Default)]
 pub(super) struct FoldedLines {
     /// Whether equal lines are folded.
@@ -16,19 +17,19 @@ pub(super) struct FoldedLines {
 }
 
 impl FoldedLines {
-    /// Makes an empty list; `folds` decides whether equal lines are folded.
+    /// Starts without a line; `folds` says whether equal lines are folded.
     #[must_use]
     pub(super) fn new(folds: bool) -> FoldedLines {
         FoldedLines { folds, last: None, number: 0 }
     }
 
-    /// Makes an empty list that folds equal lines if this list does.
+    /// Starts without a line, and folds equal lines if `self` does.
     #[must_use]
     pub(super) fn without_lines(&self) -> FoldedLines {
         FoldedLines::new(self.folds)
     }
 
-    /// Adds a line. Returns the lines that are complete, in order.
+    /// Adds a line. Returns the lines to which no equal line can be added any more, in order.
     pub(super) fn add(&mut self, line: TreeLine) -> [Option<TreeLine>; 2] {
         // Only lines that show a whole call are folded. If a call has separate lines for its beginning and its end,
         // other lines are between them.
@@ -50,7 +51,7 @@ impl FoldedLines {
         }
     }
 
-    /// Removes and returns the last line, which is complete because no equal line follows.
+    /// Removes and returns the line that was held back, with the count of its calls if it stands for several.
     pub(super) fn take(&mut self) -> Option<TreeLine> {
         let mut line = self.last.take()?;
         if self.number > 1 {

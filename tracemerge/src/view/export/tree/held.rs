@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 
 use trace_format::line::Ticks;
 
-/// The maximum number of places that are held back, for lines that are known and for lines that are awaited.
+/// The maximum number of places that are held back. A place is for one line, whether its text is known or still
+/// awaited.
 pub(super) const MOST_PLACES: usize = 100_000;
-/// The maximum number of bytes of text that are held back.
+/// The maximum number of bytes of text of the lines that are held back.
 const MOST_BYTES: usize = 16 << 20;
-/// The number of buffers that are kept for further lines.
+/// The maximum number of empty buffers that are kept for the texts of later lines.
 const SPARE: usize = 64;
 
 /// A line of the tree.
@@ -19,7 +20,7 @@ const SPARE: usize = 64;
 pub(super) struct TreeLine {
     /// The index of the thread.
     pub thread: usize,
-    /// The ticks of the line; `None` if the line is not in the order of time: then the column of times stays empty.
+    /// The ticks of the line; `None` if the line is not in the order of time, so that the column of times stays empty.
     pub ticks: Option<Ticks>,
     /// The duration of the call that the line shows, in nanoseconds.
     pub taken: Option<u64>,
@@ -27,16 +28,17 @@ pub(super) struct TreeLine {
     pub text: Vec<u8>,
 }
 
-/// A place for a line, in the order of the tree.
+/// A place in the order of lines: for a line that is known, or for one that is awaited.
 #[derive(Debug)]
 enum Place {
     Line(TreeLine),
-    /// The first line of an open call of the thread `thread`; `depth` is the number of open calls around this call.
+    /// The first line of an open call of the thread `thread` is awaited; `depth` is the number of open calls around the
+    /// call.
     Open {
         thread: usize,
         depth: usize,
     },
-    /// No line: the call is not shown, or its line is at another place.
+    /// The place stays empty: the call is not shown, or its line is at another place.
     Nothing,
 }
 
@@ -44,7 +46,7 @@ enum Place {
 #[derive(Debug, Default)]
 pub(super) struct HeldLines {
     places: VecDeque<Place>,
-    /// The number of the first place that is still held back. Places are numbered in the order in which they were
+    /// The number of the oldest place that is still held back. Places are numbered in the order in which they were
     /// added.
     first: u64,
     bytes: usize,
@@ -71,7 +73,7 @@ impl HeldLines {
         self.first + self.places.len() as u64 - 1
     }
 
-    /// Adds a line: at a reserved place if there is one, otherwise after all others.
+    /// Adds a line: at the place `place` if it was reserved for the line, otherwise after all other places.
     pub(super) fn add(&mut self, place: Option<u64>, line: TreeLine) {
         self.bytes += line.text.len();
         match place.and_then(|place| self.place(place)) {
@@ -99,7 +101,8 @@ impl HeldLines {
         self.places.get_mut(usize::try_from(at).ok()?)
     }
 
-    /// Removes and returns the first line; `None` if the first line is not known yet, or if there are no lines.
+    /// Removes and returns the oldest line that is held back. Returns `None` if the text of that line is still awaited,
+    /// or if there are no lines.
     pub(super) fn pop(&mut self) -> Option<TreeLine> {
         loop {
             if let Place::Open { .. } = self.places.front()? {
@@ -113,8 +116,8 @@ impl HeldLines {
         }
     }
 
-    /// Returns the thread of the open call for whose first line all other lines wait, and the number of calls around
-    /// this call; `None` if no line is awaited.
+    /// If the oldest line that is held back is the awaited first line of a call, returns the call's thread and the
+    /// number of calls around the call. Otherwise returns `None`.
     pub(super) fn awaited(&self) -> Option<(usize, usize)> {
         match self.places.front()? {
             Place::Open { thread, depth } => Some((*thread, *depth)),

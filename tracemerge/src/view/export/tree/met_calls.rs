@@ -1,4 +1,4 @@
-//! The calls that a tree has met, for a note if none of them is shown.
+//! The calls that a tree has met. If the tree shows none of them, a note tells the user which calls there were.
 
 use std::collections::HashMap;
 
@@ -8,16 +8,16 @@ use crate::view::function_names::{FunctionId, FunctionNames};
 /// The maximum number of functions that a note names.
 const NAMED_FUNCTIONS: usize = 3;
 
-/// The calls that were seen, for a note if none of them is shown.
+/// The calls that were met, for the note if the tree shows none of them.
 #[derive(Debug, Default)]
 pub(super) struct MetCalls {
     /// The number of all calls.
     pub all: u64,
-    /// The number of calls of each function, until one matches the pattern.
+    /// The number of calls of each function, counted until the first call that fits the user's selection.
     pub by_function: HashMap<FunctionId, u64>,
-    /// Whether one of the calls fits the user's selection, regardless of its duration.
+    /// Whether a call fits the user's selection, regardless of its duration.
     pub is_wanted: bool,
-    /// Whether one of the selected calls took long enough to be shown.
+    /// Whether a call fits the user's selection and took long enough to be shown.
     pub is_shown: bool,
 }
 

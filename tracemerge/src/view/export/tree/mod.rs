@@ -52,8 +52,8 @@ const DURATION: usize = 9;
 const STEP: usize = 2;
 /// The minimum time of a call, in nanoseconds, for which the tree says how long the thread was off the processor.
 const SLOW: u64 = 100_000;
-/// The number by which the time of a call is divided to get the least time of waiting or preemption that the tree
-/// names.
+/// The divisor that limits which times off the processor the tree names: those of at least the call's time divided by
+/// this number.
 const LEAST_PART: u64 = 100;
 
 /// The layout of `tree`: calls indented below the calls that they are in.
@@ -186,7 +186,7 @@ impl Layout for TreeLayout {
 #[derive(Debug)]
 pub(crate) struct TreeFormat {
     layout: TreeLayout,
-    /// The depth to which nested calls are shown. If the user has given a number, messages further in are not shown.
+    /// The depth to which nested calls are shown. If the user has set it, messages inside deeper calls are not shown.
     depth: Depth,
     /// The pattern of the functions that are shown.
     function: Option<Regex>,
@@ -202,12 +202,12 @@ pub(crate) struct TreeFormat {
     held: HeldLines,
     folded: FoldedLines,
     entered_spans: SpanThreads,
-    /// The lines of each thread, if each thread is one tree.
+    /// The lines of each thread, if the user wants one tree for each thread.
     by_thread: Option<LinesByThread>,
     stacks: StackLines,
     /// The thread and the ticks of the latest record.
     latest: Option<(usize, Ticks)>,
-    /// The number of calls whose first line is shown below lines that are later than the call's beginning.
+    /// The number of calls that are shown too late: their first line comes after lines of later times.
     late: u64,
 }
 
@@ -216,13 +216,14 @@ pub(crate) struct TreeFormat {
 struct ThreadTree {
     /// The number of characters of the thread's label.
     columns: usize,
-    /// The number of outermost open calls that are not wanted. Calls inside a wanted call are wanted.
-    unwanted: usize,
-    /// The number of outermost open calls whose first line is no longer awaited: it is written, or the call is not
+    /// The number of open calls, from the outermost on, that the user does not want. Calls inside a wanted call are
     /// wanted.
+    unwanted: usize,
+    /// The number of open calls, from the outermost on, whose first line is no longer awaited: the line is written, or
+    /// the call is not wanted.
     written: usize,
     calls: OpenCalls,
-    /// The display state of each open call.
+    /// What the tree has shown of each open call, the outermost first.
     shown: Vec<ShownCall>,
     /// The reason for which the thread's calls have no leave records, if the thread has ended with its process.
     why: Option<&'static str>,
@@ -238,19 +239,20 @@ impl ThreadTree {
     }
 }
 
-/// The display state of an open call.
+/// What the tree has shown of an open call.
 #[derive(Clone, Copy, Debug)]
 struct ShownCall {
     /// The number of shown calls around the call when it was entered.
     depth: usize,
     /// The ticks of the enter record.
     entered: Ticks,
-    /// The caller with the place of the call, if known.
+    /// The caller, with the source line at which it made the call, if known.
     called_from: Option<FunctionId>,
-    /// The number of the place that is reserved for the first line of the call, until the line is known or the place
-    /// is given up.
+    /// The number of the place in `held` that is reserved for the first line of the call; `None` when the line is known
+    /// or the place was given up.
     place: Option<u64>,
-    /// Whether the first line of the call is known, because the call has something inside or has become long enough.
+    /// Whether the first line of the call has been added, because something inside the call is shown, or because the
+    /// call has taken long enough.
     is_written: bool,
     /// Whether the user wants this call or a call around it.
     is_wanted: bool,
@@ -349,7 +351,7 @@ impl TreeFormat {
         ids
     }
 
-    /// Adds a line at a reserved place, or after all others.
+    /// Adds a line to the lines that are held back: at the reserved place `place`, or after all other lines.
     fn add(
         &mut self,
         place: Option<u64>,
@@ -360,8 +362,8 @@ impl TreeFormat {
         self.held.add(place, TreeLine { thread, ticks: Some(ticks), taken, text });
     }
 
-    /// Writes the lines that come before the first awaited line. If too many lines are held back, stops waiting for
-    /// the line that is awaited first.
+    /// Writes the lines up to the first line whose text is still awaited. If too many lines are held back, decides
+    /// about that line now, so that the lines after it can be written.
     fn write_known(&mut self, out: &mut Vec<u8>) {
         loop {
             while let Some(line) = self.held.pop() {
@@ -388,8 +390,8 @@ impl TreeFormat {
         }
     }
 
-    /// Adds the first lines of the open calls of a thread that have taken long enough until now. Returns whether this
-    /// has added the line that was awaited first.
+    /// Adds the first line of each open call of a thread that has already taken long enough. Returns whether the line
+    /// that all others waited for is now known.
     fn decide(&mut self, thread: usize) -> bool {
         let (Some((of, ticks)), Some(awaited)) = (self.latest, self.held.awaited()) else { return false };
         let now = self.threads.time(of, ticks);
@@ -421,7 +423,7 @@ impl TreeFormat {
         self.held.take_back(text);
     }
 
-    /// Returns the number of open calls of a thread, wanted or not, that are around the folded ones.
+    /// Returns how many open calls of a thread, wanted or not, are not folded. All calls inside these are folded.
     fn most(&self, thread: usize) -> usize {
         self.tree[thread].unwanted.saturating_add(self.depth.most())
     }
@@ -507,9 +509,9 @@ impl TreeFormat {
         self.tree[thread].shown.push(shown);
     }
 
-    /// Takes the place of the innermost call from a record, if the record is the call stack that was recorded for
-    /// this purpose: it comes directly after the enter record, has the same ticks, and goes only to the caller.
-    /// Returns whether it is.
+    /// Takes the place of the innermost call from a record, if the record is a call stack that was recorded for this
+    /// purpose: it comes directly after the call's enter record, has the same ticks, and has only the function and its
+    /// caller. Returns whether the record is such a call stack.
     fn take_call_site(&mut self, thread: usize, named: usize, record: &RecordText<'_>) -> bool {
         let tree = &mut self.tree[thread];
         let (Some(shown), Some(call)) = (tree.shown.last_mut(), tree.calls.open().last()) else {
@@ -551,7 +553,8 @@ impl TreeFormat {
         self.end_calls(thread, (Some(ticks), now), left, how);
     }
 
-    /// Reorders the display states of the open calls, after calls that outlive the left call have been moved below it.
+    /// Reorders the display states of a thread's calls as its open calls have been reordered: those that outlive the
+    /// call that is being left have been moved below it. `left` is the number of calls that stay open.
     #[cold]
     fn overlap(&mut self, thread: usize, left: usize) {
         let tree = &mut self.tree[thread];
@@ -563,8 +566,8 @@ impl TreeFormat {
         }
     }
 
-    /// Ends the open calls of a thread except the outermost `left` ones, the innermost first. `how` returns a
-    /// text for the way in which a call has ended.
+    /// Ends all open calls of a thread except the outermost `left` ones, the innermost first. `how` returns the text
+    /// that says how a call has ended.
     fn end_calls<'h>(
         &mut self,
         thread: usize,
@@ -639,7 +642,7 @@ impl TreeFormat {
         self.held.add(shown.place, TreeLine { thread, ticks, taken: Some(taken), text });
     }
 
-    /// Appends how long a thread was off the processor in a call that took long, if that is known.
+    /// Appends how long a thread was off the processor in a call, if this is known and the call took at least `SLOW`.
     fn write_off(&self, thread: usize, (entered, now): (u64, u64), taken: u64, out: &mut Vec<u8>) {
         let off = self.threads.work(thread).off_between(entered, now).filter(|_| taken >= SLOW);
         let words = off.map_or_else(String::new, |off| off.within(taken).in_words(taken / LEAST_PART));
@@ -695,9 +698,9 @@ impl TreeFormat {
         self.end_calls(thread, (Some(ticks), now), 0, |_| why);
     }
 
-    /// Ends the calls of a thread that are open at the end of the output. If other processes have lived longer, their
-    /// lines come before these calls. Then the time stands behind the reason and not in the column, so that the times
-    /// in the column never go back.
+    /// Ends the calls of a thread that are open at the end of the output. If other processes have lived longer, these
+    /// calls come after their later lines. Then the time stands in the text of the lines and not in the column of
+    /// times, so that the times in the column never go back.
     fn open_at_the_end(&mut self, thread: usize, latest: u64) {
         // The end of a thread is unknown if it still runs or was only partly selected.
         let why = self.tree[thread].why.unwrap_or(" still running at the end of the shown records");
@@ -714,7 +717,7 @@ impl TreeFormat {
     }
 }
 
-/// Appends the column of times, which stays empty if there are no ticks.
+/// Appends the column of times, which is blank if `ticks` is `None`.
 fn put_time(time: &mut TimeColumn, of: &Thread, ticks: Option<Ticks>, out: &mut Vec<u8>) {
     match ticks {
         Some(ticks) if of.may_be_older(ticks) => time.write_older(&of.clock, ticks, out),
@@ -740,7 +743,7 @@ fn put_taken(taken: Option<u64>, text: &[u8], out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Returns the reason for which calls are still open if a thread ends with its process.
+/// Returns why calls are still open when a thread ends together with its process, for the lines of these calls.
 fn why_open(reason: EndReason) -> Option<&'static str> {
     match reason {
         EndReason::Killed => Some(" still running when the process was killed"),

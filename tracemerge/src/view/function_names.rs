@@ -42,14 +42,15 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// Makes a function of escaped texts.
+    /// Makes a function from a name and a source line, both of which are escaped.
     fn new(name: String, place: String) -> Function {
         let at = place.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
         Function { name, at, place, is_unnamed: false, build_id: Vec::new() }
     }
 
-    /// Makes a function without a name at an address. If its module is known, it is identified by its offset in the
-    /// module's file, which is the same in each process and in each run of this file.
+    /// Makes a function whose name is not known, from its address. If the module at the address is known, the function
+    /// gets as its name the offset in the module's file, such as `app+0x1234`, which is the same in all processes and
+    /// runs with this file.
     fn unnamed(address: u64, why: Option<Unnamed>, module: Option<&Module>) -> Function {
         let is_off = why == Some(Unnamed::SwitchedOff);
         let of_file = module.filter(|_| !is_off).and_then(|module| Some((module, file_name(&module.path)?)));
@@ -91,9 +92,10 @@ impl Function {
         FunctionName { function: self.name.as_bytes(), at: self.place.as_bytes(), called_from: &[] }
     }
 
-    /// Returns whether both functions are at the same line of the same file, or have the same name in the same file.
-    /// One of the places may lack the directories. The line alone does not suffice: debug information may have the
-    /// line of an attribute, while a site has the line of the function.
+    /// Returns whether `self` and `other` seem to be the same function: they are at the same line of the same file, or
+    /// have the same name in the same file. One of the two may name the file without its directories. The line alone
+    /// does not suffice, because debug information may have the line of an attribute, while a site has the line of the
+    /// function.
     fn is_beside(&self, other: &Function) -> bool {
         let ends = |long: &str, short: &str| {
             let before = long.strip_suffix(short).filter(|_| !short.is_empty());
@@ -117,7 +119,7 @@ impl Function {
 pub(crate) struct CallInfo {
     /// The function, and its caller.
     pub called: Called,
-    /// The id of the span, if the call is a span.
+    /// The id of the span; `None` if the call is not the call of a span.
     pub span: Option<u64>,
     /// The flags that describe how the function was left.
     pub left: Flags,
@@ -144,9 +146,10 @@ pub(crate) struct FunctionNames {
     by_text: HashMap<Vec<u8>, FunctionId>,
     by_address: FastMap<(usize, u64, bool), Called>,
     by_return: HashMap<(usize, u64), Arc<[FunctionId]>>,
-    /// Whether names are wanted.
+    /// Whether names of functions are used; if not, functions are shown by their addresses.
     is_on: bool,
-    /// A number that grows with each line of a module table, because earlier answers may be outdated then.
+    /// A number that grows with each line of a module table that is read. Names that were looked up before may be
+    /// outdated then.
     generation: Arc<AtomicU64>,
     /// A buffer for the text of a site.
     text: Vec<u8>,
@@ -156,14 +159,15 @@ pub(crate) struct FunctionNames {
 /// cache finds functions without locking the names.
 #[derive(Debug)]
 pub(crate) struct KnownCalls {
-    /// The serial number of the records to which the places in `call_info` belong, and the generation of the names.
+    /// The serial number of the batch of records in which the places of `call_info` are valid, and the generation of
+    /// the names at that time.
     of: (u64, u64),
-    /// The call at each place; `None` if the place was not met, or may stand for another call the next time.
+    /// The call at each place of a batch; `None` if the place was not met, or may stand for another call the next time.
     call_info: Vec<Option<CallInfo>>,
-    /// The calls of addresses, by the process, and by the address with the flags: they outlast a batch of records,
-    /// each of which has its own places.
+    /// The calls that were found by address; the key is the process, and the address combined with the flags. They stay
+    /// valid for all batches of records, while each batch has places of its own.
     by_address: FastMap<(usize, u64), CallInfo>,
-    /// A place for a returned result that the cache itself may not keep.
+    /// The call that was returned last, if the cache must not keep it; the returned reference points here.
     last: Option<CallInfo>,
     newest: Arc<AtomicU64>,
 }
@@ -248,7 +252,7 @@ impl KnownCalls {
 /// The names of functions that a format shares with its creator.
 pub(crate) type SharedNames = Arc<Mutex<FunctionNames>>;
 
-/// Locks shared names.
+/// Locks the shared names of functions.
 pub(crate) fn lock(names: &SharedNames) -> MutexGuard<'_, FunctionNames> {
     names.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -264,7 +268,7 @@ impl fmt::Debug for FunctionNames {
 struct ProcessModules {
     lines: Vec<ModuleLine>,
     known: HashSet<Vec<u8>>,
-    /// The timeline of the lines; `None` if it must be made again because of new lines.
+    /// The modules at each time, according to `lines`; `None` if this must be found anew because lines were added.
     timeline: Option<Timeline>,
     /// Whether modules were loaded or unloaded while the process was traced. If so, an address may have
     /// belonged to several modules.
@@ -303,7 +307,8 @@ impl FunctionNames {
         number
     }
 
-    /// Reads the payload of a `#` line of a process. Ignores lines that do not belong to the module table.
+    /// Takes the payload of a `#` line of a process: adds it to the module table of the process if it is one of the
+    /// table's lines, and ignores it otherwise.
     pub(crate) fn take_meta(&mut self, process: usize, payload: &[u8]) {
         let is_table =
             [&b"module "[..], b"unloaded ", b"missed "].iter().any(|word| payload.starts_with(word));
@@ -542,7 +547,7 @@ impl FunctionNames {
         (self.symbols.name(module, address, lookup), module.ok().cloned())
     }
 
-    /// Returns the id of a function whose name stands for folded calls.
+    /// Returns the id of an invented function whose name describes the folded calls.
     pub(crate) fn folded(&mut self, folded: &Folded) -> FunctionId {
         let name = folded.text(|function| &self.get(function).name);
         self.number(Function::new(name, String::new()))
@@ -573,8 +578,8 @@ fn place_of(address: u64, is_hook: bool) -> CallPlace {
     if is_hook { CallPlace::Frame(address) } else { CallPlace::Address(address) }
 }
 
-/// Returns the function at `address` in readable form, from the answer for this address: the innermost function that
-/// is not the tracer's own.
+/// Returns the function at `address` in readable form. `answer` is what was found about the address. If several
+/// functions are inlined there, returns the innermost one that is not the tracer's own.
 fn function_of(answer: &Answer, address: u64, module: Option<&Module>) -> Function {
     let frame = answer.frames_of_host().first().or_else(|| answer.outermost());
     let mut function = function_of_frame(answer, frame, address, module);
@@ -585,8 +590,8 @@ fn function_of(answer: &Answer, address: u64, module: Option<&Module>) -> Functi
     function
 }
 
-/// Returns the function of a frame of an answer. If there is no frame, returns the function at the address without a
-/// name.
+/// Returns the function of `frame`, one of the frames found for `address`. If there is no frame, returns a function
+/// without a name.
 fn function_of_frame(
     answer: &Answer,
     frame: Option<&Frame>,
@@ -607,7 +612,7 @@ fn function_in(frame: &Frame) -> Function {
     Function::new(escaped(&frame.to_string()), escaped(&place))
 }
 
-/// Escapes a text as in lines, so that looked-up names and names from lines are equal.
+/// Escapes a text as in lines of traces, so that names that are looked up equal the same names in lines.
 fn escaped(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     escape_name(text, &mut out);

@@ -35,7 +35,8 @@ pub(crate) enum How {
 }
 
 impl How {
-    /// Returns the argument by which a slice says that its span has ended in this way; `None` for [`How::Ended`].
+    /// Returns the name of the argument that marks a slice of a span that has ended in this way; `None` for
+    /// [`How::Ended`].
     pub(crate) fn flag(self) -> Option<&'static str> {
         match self {
             How::Ended => None,
@@ -152,8 +153,9 @@ impl Sums {
     }
 }
 
-/// Adds `off`, the part of the busy time `busy` that was off the processor, to `sum`, the same part of the busy time
-/// `before`. If only one of the two parts is known, the other busy time counts as unknown.
+/// Adds `off`, the times off the processor within the busy time `busy`, to `sum`, those within the busy time `before`.
+/// If only one of `off` and `sum` is known, the whole busy time of the other one is added as time of unknown state.
+/// Busy times are in nanoseconds.
 pub(crate) fn add_off(sum: &mut Option<OffSum>, (off, busy): (Option<OffSum>, u64), before: u64) {
     let unknown = |ns| OffSum { unknown: ns, ..OffSum::default() };
     if sum.is_some() || off.is_some() {

@@ -1,21 +1,22 @@
-//! A histogram of durations, such as those from one message to the next, whose classes are less than one percent
-//! wide.
+//! A histogram of durations, such as the times from each message to the next. Each bucket of the histogram, its
+//! *class*, is less than one percent wide.
 
 use std::ops::RangeInclusive;
 
-/// The number of bits after the highest set bit of a distance that determine its class. Lower bits are ignored.
+/// The number of bits that determine the class of a distance, besides its highest set bit. They follow the highest set
+/// bit; all lower bits are ignored.
 const BITS: u32 = 7;
-/// The count of classes in a row of the histogram.
+/// The number of classes in a row of the histogram.
 const ROW: usize = 1 << BITS;
 
-/// A histogram of distances, such as durations in nanoseconds.
+/// A histogram of distances between two times, such as durations in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Latencies {
-    /// The counts of distances by class: one row for distances below 128, then one row for each greater length in
-    /// bits. Each element holds only the lower 32 bits of its count, so that more of them fit into a processor's
-    /// cache.
+    /// The number of distances in each class. The first row is for distances below 128; each further row is for
+    /// distances that are one bit longer. An element holds only the lower 32 bits of its number, so that more elements
+    /// fit into a processor's cache.
     rows: Vec<Option<Box<[u32; ROW]>>>,
-    /// The rows and classes whose lower 32 bits have overflowed, one entry for each overflow.
+    /// The overflows of elements of `rows`: for each overflow of the lower 32 bits, the row and the class.
     carries: Vec<(usize, usize)>,
     count: u64,
     least: u64,
@@ -55,7 +56,8 @@ impl Latencies {
         self.include(other.count, other.least, other.most);
     }
 
-    /// Takes note of `count` distances, of which the least is `least` and the greatest `most`.
+    /// Adds `count` distances to the count, and updates the least and the greatest distance; `least` and `most` are
+    /// those of the added ones.
     #[inline]
     fn include(&mut self, count: u64, least: u64, most: u64) {
         if count > 0 {
@@ -83,15 +85,15 @@ impl Latencies {
         (self.count > 0).then_some(self.most)
     }
 
-    /// Returns the percentile `percent` of the distances, less than 1 % too small: the start of the histogram's class in
-    /// which it is, but not less than the least distance. Returns `None` if there are no distances.
+    /// Returns the percentile `percent` of the distances: the lower end of the class that contains it, or the least
+    /// distance if that is greater. The result is less than 1 % too small. Returns `None` if there are no distances.
     pub(crate) fn percentile(&self, percent: u64) -> Option<u64> {
         let rank = (u128::from(self.count) * u128::from(percent)).div_ceil(100).max(1);
         self.of_rank(rank).map(|class| self.least.max(*class.start()))
     }
 
-    /// Returns the class of the distance with this rank among the sorted distances, whose ranks begin with 1. A class
-    /// is given by its least and its greatest distance. Returns `None` if there are fewer distances.
+    /// Returns the class that contains the distance with the rank `rank`, as the least and the greatest distance of the
+    /// class. The least distance has the rank 1. Returns `None` if there are fewer distances.
     pub(crate) fn of_rank(&self, rank: u128) -> Option<RangeInclusive<u64>> {
         let mut sum = 0;
         let rows = self.rows.iter().enumerate();
@@ -106,7 +108,7 @@ impl Latencies {
     }
 }
 
-/// Returns the row of a distance in the histogram, and the index of its class in this row.
+/// Returns the row of the histogram for a distance, and the index of the distance's class in this row.
 #[inline]
 fn place(ticks: u64) -> (usize, usize) {
     let dropped = ticks.checked_ilog2().unwrap_or(0).saturating_sub(BITS);
@@ -115,7 +117,7 @@ fn place(ticks: u64) -> (usize, usize) {
     (dropped as usize + class / ROW, class % ROW)
 }
 
-/// Returns the least and the greatest distance of a class.
+/// Returns the least and the greatest distance that belong to a class.
 fn class_of(row: usize, class: u64) -> RangeInclusive<u64> {
     let shift = row.saturating_sub(1);
     let least = if row == 0 { class } else { (class + ROW as u64) << shift };

@@ -136,16 +136,17 @@ pub(crate) struct Context {
     pub apps: Vec<String>,
     /// The steady time of the last line of the chosen runs, in nanoseconds.
     pub last: u64,
-    /// The labels of the threads by the index of the origin; empty if they are not needed, or become known later.
+    /// The label of the thread of each origin, by the index of the origin; empty if labels are not needed, or become
+    /// known later.
     pub labels: Vec<Label>,
-    /// The labels of the threads in time, by the index of the origin; `None` if they are not needed, or become known
-    /// later.
+    /// The labels that the thread of each origin has one after another, by the index of the origin; `None` if they are
+    /// not needed, or become known later.
     pub labels_in_time: Option<Arc<Vec<LabelsInTime>>>,
-    /// The end of the wanted period of each origin; empty if no origin has a limit.
+    /// The end of the wanted period in ticks, for each origin; empty if the user has set no end.
     pub untils: Vec<Option<Ticks>>,
     /// The steady time of the last line of the process of each origin; empty if it is not needed.
     pub ends: Vec<u64>,
-    /// The times at which threads were off the processor; none if they are not needed.
+    /// The times at which threads were off the processor; empty if they are not needed.
     pub states: Arc<ThreadStates>,
     /// The sites to which the records refer.
     pub catalog: Arc<SiteCatalog>,
@@ -217,7 +218,7 @@ pub(crate) trait Subcommand: Layout + Args + 'static {
     }
 }
 
-/// The parts of a [`Subcommand`] from which the command line is assembled.
+/// A [`Subcommand`] as a value: its texts and functions, from which the command line is assembled.
 #[derive(Debug)]
 pub(crate) struct NamedView {
     /// The name of the subcommand.

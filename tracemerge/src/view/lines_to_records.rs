@@ -2,9 +2,11 @@
 //! *select*.
 //!
 //! A record here is a message with the `|` lines that continue it, or any other single line. The lines of a record
-//! are consecutive in the merged stream, because they have the same key and come from the same file. If damage has
-//! put something between the lines of a record, or has changed the key of a line, the rest is a record of its own. So
-//! no record is in two slices of a merge, and the thread that merges a slice can join its lines.
+//! Here, a record is a message with the `|` lines that continue it, or any other single line. The lines of a record
+//! follow each other in the merged stream, because they have the same key (the text before the first space) and come
+//! from the same file. If damage has put something between them, or has changed the key of a line, the remaining lines
+//! are a record of their own. So no record is in two slices of a merge, and the thread that merges a slice can join its
+//! lines.
 
 use std::io;
 
@@ -23,8 +25,8 @@ pub(crate) trait RecordSink {
     fn record(&mut self, record: &RecordText<'_>) -> io::Result<()>;
 }
 
-/// A sink that joins lines into records for the next stage, even if the lines of a record arrive one by one. The
-/// index of a source that it gets with the lines has to be that of an origin.
+/// A sink that joins lines into records for the next stage. The lines of a record may arrive one by one. The source
+/// index that comes with the lines must be the index of their origin.
 #[derive(Debug)]
 pub(crate) struct RecordJoiner<T> {
     next: T,
@@ -40,7 +42,8 @@ impl<T: RecordSink> RecordJoiner<T> {
         RecordJoiner { next, pending: Vec::new(), origin: 0 }
     }
 
-    /// Passes on the last record. Must be called after the last line.
+    /// Passes on the last record, which is held back because more lines could continue it. Must be called after the
+    /// last line.
     pub(crate) fn end(&mut self) -> io::Result<()> {
         self.flush()
     }

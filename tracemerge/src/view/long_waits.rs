@@ -14,9 +14,9 @@ use crate::view::thread_labels::thread_labels;
 /// The nanoseconds below which waits are not reported.
 const LEAST_NS: u64 = 10_000_000;
 
-/// Returns whether waits of `waited` nanoseconds are reported, if the threads that waited have lasted for `time`
-/// nanoseconds: only if the waits took over one percent of this time, and longer than the waits at the start of a
-/// short program.
+/// Returns whether waits are long enough to be reported: they took at least `LEAST_NS`, which excludes those at the
+/// start of a short program, and more than one percent of the threads' time. `waited` is the sum of the waits, and
+/// `time` the time for which the threads that waited have lasted, both in nanoseconds.
 fn is_long(waited: u64, time: u64) -> bool {
     const LEAST_PERCENT: u128 = 1;
     waited >= LEAST_NS && u128::from(waited) * 100 > u128::from(time) * LEAST_PERCENT
@@ -32,8 +32,8 @@ struct OfThread {
     time: u64,
 }
 
-/// Returns the sentence about the waits of threads for the tracer; `None` if the threads that have waited did so for
-/// at most one percent of their time, or for less than ten milliseconds.
+/// Returns the sentence about the waits of threads for the tracer; `None` if the waits took less than ten milliseconds
+/// in all, or at most one percent of the time of the threads that waited.
 pub(crate) fn long_waits_in_words(inputs: &mut Inputs) -> Option<String> {
     let waits = inputs.origins.iter().filter_map(|origin| Some(origin.waited?.waited.ns));
     if waits.fold(0, u64::saturating_add) < LEAST_NS {

@@ -1,4 +1,5 @@
-//! Traces that tests make from the steps of their threads, and the output that is delivered for them.
+//! Traces for tests: each test describes a thread by its steps, and gets a trace with their records, or the output of a
+//! merge of it.
 #![allow(clippy::unwrap_used, reason = "a failure in a test fails it")]
 
 use std::fs;
@@ -158,8 +159,8 @@ pub(crate) fn names() -> SharedNames {
     Arc::new(Mutex::new(FunctionNames::new(Settings::default())))
 }
 
-/// Merges `files` into this format. Returns the output, the count of its lines, and the status of the messages to the
-/// user. Sources leave out calls shorter than `least` nanoseconds.
+/// Merges `files` into this format, without calls that took less than `least` nanoseconds. Returns the output, the
+/// number of its lines, and the status of the messages to the user.
 pub(crate) fn delivered(
     files: &[(PathBuf, u64)],
     least: u64,

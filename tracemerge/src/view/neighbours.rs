@@ -7,13 +7,13 @@ use crate::input::align::Scale;
 use crate::input::inputs::Origin;
 use crate::ui::messages::Grouped;
 
-/// A comparison of the times of each record with those of the record before it.
+/// A comparison of the time of each record with that of the record before it, if the two are of different machines.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
     before: Option<Before>,
-    /// The count of pairs: a record, and the record before it, which is of another machine.
+    /// The number of pairs of neighbouring records that are of different machines.
     pairs: u64,
-    /// The count of pairs whose order the intervals of their times do not decide.
+    /// The number of these pairs whose order is undecided, because the intervals of their times overlap.
     undecided: u64,
 }
 
@@ -22,13 +22,13 @@ pub(crate) struct Neighbours {
 struct Before {
     boot: Vec<u8>,
     ticks: Ticks,
-    /// The conversion of the record's times, if the record is of another machine than the reference.
+    /// The conversion of the record's times to those of the reference machine; `None` if the record is of that machine.
     foreign: Option<Scale>,
 }
 
 impl Neighbours {
-    /// Compares the time of the next record with that of the record before it. Returns whether the record before it is
-    /// of another machine and may have been made later.
+    /// Takes the next record, and compares its time with that of the record before it. Returns whether that earlier
+    /// record is of another machine and may in fact have been made later.
     pub(crate) fn take(&mut self, origin: &Origin, ticks: Ticks) -> bool {
         // Logs of other programs, and files that do not name their run, belong to no known machine.
         let Some(run) = origin.run.as_ref() else { return false };
@@ -59,7 +59,7 @@ impl Neighbours {
         is_undecided
     }
 
-    /// Returns a sentence with the counts; `None` if no two records of different machines follow each other.
+    /// Returns a sentence with the number of pairs and of undecided pairs; `None` if there are no pairs.
     pub(crate) fn in_words(&self) -> Option<String> {
         let (undecided, pairs) = (Grouped(self.undecided), Grouped(self.pairs));
         (self.pairs > 0).then(|| {

@@ -31,8 +31,8 @@ use crate::view::thread_labels::{Label, is_inherited, label_of_name, thread_labe
 use crate::view::thread_states::has_states;
 use crate::view::wanted_threads::{NamedThread, ThreadSelector};
 
-/// The nanoseconds from one `# clock` line of a run to the next. Inputs of a shorter period have only the
-/// last such line.
+/// The nanoseconds between two `# clock` lines of a run. If the inputs cover a shorter period, they have no such lines
+/// besides the last one of each run.
 const CLOCK_INTERVAL_NS: u64 = 10_000_000_000;
 /// The maximum number of steps of the wall clock that are listed for one clock.
 const NAMED_STEPS: usize = 3;
@@ -43,12 +43,12 @@ const NAMED_THREADS: usize = 12;
 #[derive(Debug)]
 pub(crate) struct Plan<'v> {
     view: &'v View,
-    /// Whether the states of threads are left out, because the layout takes them [apart from the
+    /// Whether the plan leaves out states of threads, because the layout gets them [apart from the
     /// records](crate::view::thread_states).
     leaves_out_states: bool,
     /// The sorted ranges of each source that contain its wanted lines; a source that is not shown has none.
     pub ranges: Vec<Vec<SortedRange>>,
-    /// The wanted ticks of each boot.
+    /// The wanted period of each boot, in ticks of this boot.
     pub periods: Vec<TickPeriod>,
     /// The times of the first and the last line of all inputs; meaningless if no clock was needed.
     pub times: Period,
@@ -61,8 +61,8 @@ pub(crate) struct Plan<'v> {
 }
 
 impl<'v> Plan<'v> {
-    /// Plans which bytes of `inputs` the `view` needs. If the view or its layout, whose needs are `needs`, needs
-    /// times, sets the clocks of the inputs. Marks the inputs that are shown.
+    /// Plans which bytes of `inputs` the `view` needs, and marks the inputs that are shown. Also sets the clocks of the
+    /// inputs if times are needed: by the view, or by its layout, whose needs are `needs`.
     ///
     /// # Errors
     /// Returns an error if the traces have no thread or process that fits the view, or if a time of the view does not
@@ -92,8 +92,8 @@ impl<'v> Plan<'v> {
         Ok(plan)
     }
 
-    /// Reads all planned bytes, and plans again if they are out of order. Afterwards every planned range is
-    /// sorted.
+    /// Reads all planned bytes. If some of them are out of order, plans again with this knowledge. Afterwards every
+    /// planned range is sorted.
     ///
     /// # Errors
     /// Returns an error if the traces have no thread or process that fits the view, or if a time of the view does not
@@ -115,7 +115,7 @@ impl<'v> Plan<'v> {
         self.plan_again(inputs)
     }
 
-    /// Marks the `inputs` that belong to the threads and processes of the view.
+    /// Marks those of the `inputs` that the view shows: those of the threads and processes that the user wants.
     fn select_threads(&self, inputs: &mut Inputs) -> Result<(), Error> {
         let view = self.view;
         let labels = if view.thread.is_empty() { Vec::new() } else { thread_labels(inputs) };
@@ -176,8 +176,8 @@ impl<'v> Plan<'v> {
         boots.flat_map(|(sources, period)| sources.iter().map(|_| period.until.map(Ticks))).collect()
     }
 
-    /// Records the known breaks of a boot's `sources` in its `findings`. `first` is the index of the first of these
-    /// sources among the sources of all boots.
+    /// Adds the breaks that are known in the `sources` of one boot to the boot's `findings`. `first` is the index of
+    /// the boot's first source among the sources of all boots.
     pub(crate) fn add_known_breaks(&self, first: usize, sources: &[Source], findings: &mut Findings) {
         (0..sources.len()).for_each(|number| self.breaks.record_breaks(first + number, number, findings));
     }
@@ -200,7 +200,7 @@ impl<'v> Plan<'v> {
         }
     }
 
-    /// Prints the period of the inputs, for a user who has asked for a period in which there are no records.
+    /// Tells the user that no records were found, and from when to when the traces last.
     pub(crate) fn show_times(&self, inputs: &Inputs, messages: &Messages) {
         let Period { first, last, steady } = self.times;
         if steady.0 < steady.1 {
@@ -220,7 +220,7 @@ impl<'v> Plan<'v> {
         }
     }
 
-    /// Reads the clocks, sets those of the inputs, and plans the ranges.
+    /// Reads the clocks of the traces, sets the clocks of the inputs, and plans the ranges.
     fn plan_by_clocks(
         &mut self,
         inputs: &mut Inputs,
@@ -257,7 +257,7 @@ impl<'v> Plan<'v> {
         Ok(())
     }
 
-    /// Sets the clock of each source, and finds the times of the first and the last line of all inputs.
+    /// Sets the clock of each source, and finds the times of the first and of the last line of all inputs.
     fn set_clocks(&mut self, inputs: &mut Inputs, clocks: &Clocks) {
         let (mut times, mut at) = (Period::NONE, 0);
         for (sources, ends) in inputs.boots.iter().zip(&inputs.ends) {
@@ -277,7 +277,8 @@ impl<'v> Plan<'v> {
         self.times = times;
     }
 
-    /// Plans the ranges. Splits the ranges of sources that are found to be non-monotonic near their wanted lines.
+    /// Plans the ranges. If a source turns out to be out of order near its wanted lines, splits it into sorted ranges
+    /// and plans again.
     fn plan_ranges(&mut self, inputs: &Inputs) -> Result<(), Error> {
         let has_ends = self.view.has_period() || self.view.selection.amount != Amount::All;
         let may_end_early = matches!(self.view.selection.amount, Amount::First(_));
@@ -294,8 +295,8 @@ impl<'v> Plan<'v> {
         }
     }
 
-    /// Selects the ranges of each shown source that are in the period, and among these the ranges that may
-    /// contain the last records.
+    /// Selects the ranges of each shown source that lie in the wanted period. If only the last records are wanted,
+    /// narrows the ranges to the bytes that may contain these.
     fn select_ranges(&mut self, inputs: &Inputs) -> Result<(), Error> {
         self.ranges.clear();
         self.periods.clear();
@@ -327,8 +328,8 @@ impl<'v> Plan<'v> {
         Ok(())
     }
 
-    /// Leaves out the bytes before the last `wanted` records. If there are several boots, does nothing, because their
-    /// ticks cannot be compared.
+    /// Leaves out bytes that cannot contain any of the last `wanted` records. Does nothing if there are several boots,
+    /// because their ticks cannot be compared.
     fn narrow_to_last(&mut self, inputs: &Inputs, wanted: usize) {
         let ([sources], [of_boot]) = (&inputs.boots[..], &mut self.periods[..]) else { return };
         let all: Vec<SortedRange> = self.ranges.iter().flatten().copied().collect();
@@ -340,8 +341,8 @@ impl<'v> Plan<'v> {
     }
 }
 
-/// Returns the names of each origin's thread: the last name, and the names that `read` finds in its source. Leaves
-/// out the name of the program, which a thread has until it gets a name of its own.
+/// Returns the names by which the user may select the thread of each origin: those that `read` finds in its source,
+/// these names as views show them, and the last name. Leaves out found names that the thread only has from its program.
 fn names_of(inputs: &Inputs, read: impl Fn(&Source) -> Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
     let sources = inputs.boots.iter().flatten();
     let names = inputs.origins.iter().zip(sources).map(|(origin, source)| {
@@ -372,7 +373,7 @@ fn named_threads<'a>(
     threads.collect()
 }
 
-/// Returns the labels of some of the existing threads, for a message.
+/// Returns a text with some of the existing threads, for the message that no thread matches.
 fn some_threads(origins: &[Origin], labels: &[Label]) -> String {
     let thread = |(origin, label): (&Origin, &Label)| {
         let label = shown_name(label.within_process().as_bytes());
@@ -390,7 +391,7 @@ fn some_threads(origins: &[Origin], labels: &[Label]) -> String {
     if more > 0 { format!("{named}, and {} more", Grouped(more as u64)) } else { named }
 }
 
-/// Warns of clocks with an unknown rate. If the user wants details, also prints the rates of the other clocks.
+/// Warns of clocks whose rate is unknown. If the user wants details, also prints the rates of all other clocks.
 fn report_clocks<'a>(
     clocks: impl Iterator<Item = (&'a Run, &'a TickClock)>,
     shows_times_of_day: bool,

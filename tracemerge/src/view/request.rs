@@ -90,8 +90,8 @@ impl Request {
         self.names_in_lines && self.layout.has_lines_of_traces()
     }
 
-    /// Returns the part of the traces that is wanted, as far as it is known before the traces are found. If messages
-    /// put machines in order, or if logs are inserted, this is everything, because any trace may be needed.
+    /// Returns the wanted part of the traces, as far as the request alone tells it. If messages put machines in order,
+    /// or if logs are inserted, this is everything, because any trace may be needed for that.
     #[must_use]
     pub(crate) fn part(&self) -> Part {
         if !self.sync.is_empty() || !self.with.is_empty() {

@@ -115,7 +115,7 @@ impl Value {
         Value::Nested(serde_json::to_value(value).unwrap_or_default())
     }
 
-    /// Returns rows inside a value, as objects of JSON.
+    /// Returns rows that are nested in a single value, as an array of JSON objects.
     #[must_use]
     pub(crate) fn of_rows<T: Row>(rows: &[T]) -> Value {
         Value::nested(&rows.iter().map(JsonRow).collect::<Vec<_>>())
@@ -234,8 +234,8 @@ impl<T: 'static> Column<T> {
         }
     }
 
-    /// Returns the cell of this column in a row of sums; an empty cell if `sums` has no sum for the column, and
-    /// `None` if the table does not have the column.
+    /// Returns this column's cell in the row of sums: the sum, or an empty text if `sums` has none for this column.
+    /// Returns `None` if the table does not have the column.
     fn cell_of_sums(&self, sums: &[(&str, Value)]) -> Option<String> {
         self.heading()?;
         let sum = sums.iter().find(|(name, _)| *name == self.name).map(|(_, sum)| sum.clone());
@@ -337,7 +337,7 @@ impl<T: Row> Serialize for JsonRow<'_, T> {
     }
 }
 
-/// Facts and rows as an object of JSON.
+/// The facts about all rows and the rows themselves, as one object of JSON.
 struct JsonSheet<'a, T>(&'a [Value], &'a [T]);
 
 impl<T: Row> Serialize for JsonSheet<'_, T> {

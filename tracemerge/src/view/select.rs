@@ -16,16 +16,16 @@ use crate::input::site_catalog::PerSite;
 use crate::view::lines_to_records::RecordSink;
 use crate::view::sites::SiteSelection;
 
-/// The selection of the wanted records among the merged records.
+/// The conditions by which the wanted records are selected among the merged records.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    /// A pattern that is searched for in each message; if there is a pattern, only messages are wanted.
+    /// A pattern that is searched for in each message. If there is one, records other than messages are not wanted.
     pub pattern: Option<Regex>,
     /// Whether the messages that do not match the pattern are wanted instead.
     pub invert: bool,
-    /// The limit of the count of wanted records that are shown.
+    /// The limit on how many of the wanted records are shown.
     pub amount: Amount,
-    /// The wanted sites, if records are marked with their sites.
+    /// The wanted sites; `None` if records are not marked with their sites.
     pub sites: Option<SiteSelection>,
 }
 
@@ -34,48 +34,48 @@ pub(crate) fn compiled(text: &str) -> Result<Regex, String> {
     RegexBuilder::new(text).multi_line(true).build().map_err(|error| error.to_string())
 }
 
-/// A limit of the count of records that are shown: the first ones or the last ones.
+/// A limit on how many records are shown: only the first messages, or only the last ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Amount {
     /// All records.
     #[default]
     All,
-    /// The first records of a trace, at most this many.
+    /// The first messages of the output, at most this many, with the warnings between them.
     First(usize),
-    /// The last records of a trace, at most this many.
+    /// The last messages of the output, at most this many, with the warnings between them.
     Last(usize),
 }
 
 impl Selection {
-    /// Returns whether messages are left out for their text or their site, independently of the limit of their count.
+    /// Returns whether a pattern or a condition for sites may leave out messages. The limit does not matter here.
     #[must_use]
     pub(crate) fn filters_messages(&self) -> bool {
         self.pattern.is_some() || self.sites.as_ref().is_some_and(|sites| !sites.wanted.is_all())
     }
 
-    /// Returns whether all records are wanted, even if their sites are looked up.
+    /// Returns whether no record is left out. Sites of records may be looked up nevertheless.
     #[must_use]
     pub(crate) fn takes_all(&self) -> bool {
         !self.filters_messages() && self.amount == Amount::All
     }
 
-    /// Returns whether all records are wanted, unchanged.
+    /// Returns whether all records are wanted, and their sites need not be looked up.
     #[must_use]
     pub(crate) fn is_all(&self) -> bool {
         self.pattern.is_none() && self.amount == Amount::All && self.sites.is_none()
     }
 }
 
-/// The stage that passes on the wanted messages: those that match the pattern of a selection, or those that do not
-/// match it, and whose sites are wanted. The stage judges each record independently, so each thread of a merge may
-/// have its own stage.
+/// The stage that passes on the messages that a selection wants: they match the pattern, or do not match it if the
+/// selection is inverted, and their sites are wanted. Each record is judged independently of the others, so each thread
+/// of a merge may have a stage of its own.
 #[derive(Debug)]
 pub(crate) struct Matching<'a, T> {
     selection: &'a Selection,
     next: T,
     /// A buffer in which the lines of a message are joined.
     text: Vec<u8>,
-    /// Whether the messages of each site are wanted.
+    /// For each site, whether its messages are wanted; `None` if sites are not looked up.
     sites: Option<PerSite<bool>>,
 }
 
@@ -136,8 +136,8 @@ impl<T: RecordSink> RecordSink for Matching<'_, T> {
     }
 }
 
-/// The stage that passes on the first or the last records. It holds back only as many last records as are
-/// wanted.
+/// The stage that applies the limit: it passes on only the first or the last records. For the last ones, it holds back
+/// no more records than are wanted.
 #[derive(Debug)]
 pub(crate) struct Limit<T> {
     amount: Amount,
@@ -182,7 +182,7 @@ pub(crate) fn is_limit_reached(error: &io::Error) -> bool {
 }
 
 impl<T: RecordSink> Limit<T> {
-    /// Makes a stage that passes on this `amount` of the records to `next`.
+    /// Makes a stage that passes on to `next` as many records as `amount` says.
     pub(crate) fn new(amount: Amount, next: T) -> Limit<T> {
         Limit { amount, next, taken: 0, held: VecDeque::new() }
     }
@@ -196,8 +196,9 @@ impl<T: RecordSink> Limit<T> {
         Ok(self.next)
     }
 
-    /// Passes on the records that were held back, and from now on all records. For traces that are followed: the
-    /// wanted last records were the last ones until now.
+    /// Passes on the records that were held back. If the last records are wanted, later records are no longer held
+    /// back. For views that follow running applications: they show the records that were the last ones until now, and
+    /// then all new ones.
     pub(crate) fn release(&mut self) -> io::Result<()> {
         if matches!(self.amount, Amount::Last(_)) {
             self.amount = Amount::All;
@@ -224,7 +225,7 @@ impl<T: RecordSink> Limit<T> {
         Ok(())
     }
 
-    /// Holds back a record, and drops all records before the last `wanted` messages.
+    /// Holds back a record, and drops the oldest held records until only the last `wanted` messages are left.
     fn hold(&mut self, record: &RecordText<'_>, wanted: usize) {
         let &RecordText { origin, site, .. } = record;
         self.held.push_back(Held {

@@ -34,15 +34,17 @@ impl Shapes {
         id
     }
 
-    /// Returns the text of a shape: the text that all its messages have, with `#` in place of numbers.
+    /// Returns the text of a shape: the text of its messages, with `#` in place of each number.
     pub(crate) fn text(&self, id: ShapeId) -> &[u8] {
         self.texts.get(id as usize).map_or(b"", |text| text)
     }
 }
 
-/// Appends a text with `#` in place of numbers: decimal numbers with all their parts (`-1.5e3`, `10.0.0.1`),
-/// hex numbers after `0x`, and words of hex digits that look like a number. In a word of letters and digits,
-/// the digits are numbers (`worker12`).
+/// Appends a text with `#` in place of each number. Numbers are:
+/// - decimal numbers with all their parts (`-1.5e3`, `10.0.0.1`),
+/// - hex numbers after `0x`,
+/// - words of hex digits that look like a number,
+/// - the digits in other words (`worker12`).
 fn shape_into(out: &mut Vec<u8>, text: &[u8]) {
     let mut at = 0;
     while let Some(&byte) = text.get(at) {

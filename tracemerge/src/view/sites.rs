@@ -27,7 +27,8 @@ pub(crate) struct WantedSites {
     pub modules: Vec<String>,
     /// The wanted targets. A site without a target of its own has its module as target.
     pub targets: Vec<String>,
-    /// The least urgent wanted level. If it is set, sites without a level are not wanted.
+    /// The least urgent level that is wanted: messages of this level and of more urgent ones are wanted. If it is set,
+    /// sites without a level are not wanted.
     pub level: Option<Level>,
     /// The wanted places in source files.
     pub places: Vec<SourcePlace>,
@@ -36,7 +37,7 @@ pub(crate) struct WantedSites {
 /// A place in a source file, as the user writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourcePlace {
-    /// The end of the file's path, starting with a complete name.
+    /// The end of the file's path: one name or more, each complete.
     file: String,
     /// The line; `None` means all lines of the file.
     line: Option<u32>,
@@ -67,15 +68,15 @@ fn target_of(site: &Site) -> &str {
 
 /// The maximum number of names that are listed for a user whose conditions fit no site.
 const LISTED_NAMES: usize = 3;
-/// The maximum count of names that are compared with a wanted name. `COMPARED_BYTES` is their maximum length, because
-/// the time of a comparison is the product of both lengths.
+/// The maximum number of existing names that are compared with a wanted name. `COMPARED_BYTES` is the maximum length of
+/// such a name, because the time of a comparison grows with the product of both lengths.
 const COMPARED_NAMES: usize = 4096;
 const COMPARED_BYTES: usize = 256;
 
 impl SiteSelection {
-    /// Returns the properties of the sites that were seen, for a user whose conditions fit no site. Lists only
-    /// properties for which there are conditions. If there are many names, lists those that are most similar to the
-    /// wanted ones. Returns an empty text if no site was seen, or if there are no conditions.
+    /// Returns a text about the sites that were seen, for a user whose conditions fit none of them. For each property
+    /// that the user has set a condition for, it lists the values that the sites have; of many names, those most
+    /// similar to the wanted ones. The text is empty if no site was seen, or if there are no conditions.
     #[must_use]
     pub(crate) fn alternatives(&self) -> String {
         let (sites, wanted) = (self.catalog.sites(), &self.wanted);
@@ -104,8 +105,8 @@ impl SiteSelection {
     }
 }
 
-/// Returns a list of a few of the `names`: those that are most similar to the `wanted` ones, and the count of all
-/// others.
+/// Returns a text that lists a few of the `names`, those that are most similar to the `wanted` ones, and says how many
+/// others there are.
 fn near(names: impl Iterator<Item = String>, wanted: &[String]) -> String {
     let names: BTreeSet<String> = names.collect();
     let compared: Vec<&str> = names
@@ -129,7 +130,8 @@ fn near(names: impl Iterator<Item = String>, wanted: &[String]) -> String {
     }
 }
 
-/// Returns whether a module path is equal to or inside one of the `wanted` ones. An empty list admits all paths.
+/// Returns whether a module path is one of the `wanted` paths or lies inside one of them. An empty list admits all
+/// paths.
 fn is_in_one(path: &str, wanted: &[String]) -> bool {
     let is_in = |outer: &String| {
         path.strip_prefix(outer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))

@@ -9,20 +9,20 @@ pub(crate) struct SpanMessage<'a> {
     pub name: &'a str,
     /// The values of the span's fields, as `path="/" size=3`; empty if there are none.
     pub fields: &'a str,
-    /// The subject of the message.
+    /// What the message says about the span.
     pub subject: Subject,
 }
 
-/// The subject of a message about a span.
+/// What a message says about a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// The span is new, and has the parent with this id, if any.
     New(Option<u64>),
     /// Values of the span's fields became known.
     Recorded,
-    /// The span follows from the span with this id.
+    /// The span follows from the span with this id, in the sense of `tracing`.
     FollowsFrom(u64),
-    /// The last handle of the span is gone.
+    /// The span is closed: the program has dropped its last handle.
     Closed,
 }
 

@@ -1,5 +1,5 @@
-//! The labels of threads for people: names, if these are unique. A label means one thread, in every view, in
-//! `tracemerge info`, and as an argument of `--thread`.
+//! The labels of threads for people: their names, made unique where necessary. A label means one thread, in every view,
+//! in `tracemerge info`, and as an argument of `--thread`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::iter::repeat;
@@ -16,15 +16,15 @@ use crate::input::inputs::{Inputs, Origin};
 const SYSTEM_NAME: usize = 15;
 /// The maximum number of characters of a label, without the part that names the process.
 const MAX_WIDTH: usize = 24;
-/// The maximum number of times that the ids of threads are appended to equal labels. A second time is only needed if
-/// the names of two threads end in each other's ids.
+/// The maximum number of rounds in which ids of threads are appended to equal labels. A second round is only needed if
+/// appending an id has made a label equal to that of another thread, whose name ends in this id.
 const ROUNDS: usize = 3;
 
 /// The label of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label {
     text: String,
-    /// The length of the part of the text that names the process, including its `/`.
+    /// The length in bytes of the prefix of the text that names the process, including its `/`.
     process: usize,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct TraceOfThread<'a> {
 }
 
 impl<'a> TraceOfThread<'a> {
-    /// Returns the trace of an origin whose first line has these ticks.
+    /// Returns the description of an origin, whose first line has the ticks `first`.
     fn of(first: u64, origin: &'a Origin) -> TraceOfThread<'a> {
         let Origin { run, tid, name, is_log, .. } = origin;
         TraceOfThread { first, run: run.as_ref(), tid: *tid, name, is_log: *is_log }
@@ -111,7 +111,7 @@ fn traces_of(inputs: &Inputs) -> impl Iterator<Item = TraceOfThread<'_>> {
 /// A name of a thread that a trace records.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedName {
-    /// The index of the boot. Only ticks of one boot can be compared.
+    /// The index of the boot whose ticks `ticks` are. Only ticks of one boot can be compared.
     pub boot: usize,
     /// The ticks from which on the thread has the name; `None` for the name in the `# thread` line of a file.
     pub ticks: Option<Ticks>,
@@ -124,18 +124,18 @@ pub(crate) struct RecordedName {
 /// The labels that a thread gets by its later names, each with the ticks from which on the thread has it.
 pub(crate) type LaterLabels = Arc<Vec<(Ticks, Arc<Label>)>>;
 
-/// The labels that a thread has one after another, for views that show each record with the label that its thread had
-/// then.
+/// All labels that a thread has one after another, as its name changes. Some views show each record with the label that
+/// its thread had at the time of the record.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LabelsInTime {
-    /// The label by the first name that the thread was given; `None` if other views show this label, too.
+    /// The label by the first name that the thread was given; `None` if it is the same label that all other views show.
     pub first: Option<Arc<Label>>,
     /// The labels by later names.
     pub later: LaterLabels,
 }
 
-/// Returns whether a thread has had several names of its own, as far as the first and the last bytes of its files
-/// show. If a thread got its first name back later, only the bytes in between show the other name.
+/// Returns whether a thread has had several names of its own. Looks only at the first and the last bytes of the
+/// thread's files, so it misses a name that the thread has had in between only.
 #[must_use]
 pub(crate) fn has_several_names(inputs: &Inputs) -> bool {
     let mut first: HashMap<ThreadKey<'_>, String> = HashMap::new();
@@ -147,8 +147,8 @@ pub(crate) fn has_several_names(inputs: &Inputs) -> bool {
     })
 }
 
-/// Returns the labels that the thread of each origin has one after another, from all `names` that the inputs record.
-/// `labels` are the labels that other views show.
+/// Returns for each origin all labels that its thread has one after another. `names` are all names that the inputs
+/// record, and `labels` the labels that other views show.
 #[must_use]
 pub(crate) fn thread_labels_in_time(
     inputs: &Inputs,
@@ -158,9 +158,9 @@ pub(crate) fn thread_labels_in_time(
     labels_in_time(&traces_of(inputs).collect::<Vec<_>>(), labels, names)
 }
 
-/// Returns the labels of the threads of `traces`; see [`thread_labels_in_time`]. With its last name, a thread has the
-/// label that other views show. If several threads have or had another name, the label of each has the thread's id
-/// after this name, all the time.
+/// Returns all labels of the threads of `traces`; see [`thread_labels_in_time`]. By its last name, a thread has the
+/// label that other views show. By an earlier name, the label is that name; if another thread has or had this name at
+/// any time, the thread's id follows.
 fn labels_in_time(
     traces: &[TraceOfThread<'_>],
     labels: &[Label],
@@ -224,11 +224,13 @@ fn key<'a>(trace: &TraceOfThread<'a>) -> ThreadKey<'a> {
     (run, trace.tid, if trace.is_log { trace.name } else { &[] })
 }
 
-/// Returns the label of the thread of each trace. The first thread of a process is `main`. Threads without a name of
-/// their own are numbered in the order in which they begin. A thread that was renamed has its last name. If several
-/// processes are shown, the process id and `/` precede the name; if processes have the same id, the id of the run is
-/// there, too. If several threads have the same name, or the name looks like the id of a thread, the thread's own id
-/// follows.
+/// Returns the label of the thread of each trace:
+/// - The first thread of a process is `main`.
+/// - Threads without a name of their own are numbered in the order in which they begin.
+/// - A thread with a name has this name, the last one if it was renamed. The thread's id follows if several threads
+///   have the same name, or if the name looks like the id of a thread.
+/// - If several processes are shown, the process id and `/` come first; if some processes have the same id, the process
+///   id is followed by the id of the run.
 #[must_use]
 pub(crate) fn labels(traces: &[TraceOfThread<'_>]) -> Vec<Label> {
     let mut in_order: Vec<&TraceOfThread<'_>> = traces.iter().collect();
@@ -275,8 +277,8 @@ pub(crate) fn labels(traces: &[TraceOfThread<'_>]) -> Vec<Label> {
     traces.iter().map(|trace| of(trace).unwrap_or_default()).collect()
 }
 
-/// The labels of threads that become known one after another. A thread keeps its label until it is renamed, so if
-/// another thread has the same name, only the later of the two gets its id after the name.
+/// Labels that are given while threads become known one after another. A thread keeps its label until it is renamed. So
+/// if a later thread of the process has the same name, only the later one gets its id after the name.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadLabels {
     /// The count of unnamed threads of each process so far, by process id.
@@ -305,8 +307,8 @@ impl ThreadLabels {
     }
 }
 
-/// Returns the label within its process that a thread gets by a name; `None` if the name is not its own, or if the
-/// thread is the first one of the process, which is always `main`.
+/// Returns the label that a thread gets by the name `name`, without the process. Returns `None` if the thread has the
+/// name only from its program, or if the thread is the first one of its process, which is always `main`.
 #[must_use]
 pub(crate) fn label_of_name(name: &[u8], tid: u64, run: &Run) -> Option<String> {
     let is_own = !name.is_empty() && !is_inherited(name, run) && tid != u64::from(run.pid);
@@ -330,8 +332,8 @@ fn own_label(thread: &TraceOfThread<'_>, unnamed: &mut u32) -> String {
     }
 }
 
-/// Returns whether a thread was given no name. Such a thread has the name of its program; on Windows, where threads
-/// inherit no name, it has an empty name.
+/// Returns whether `name` is not a thread's own name, because the thread was given none. Such a thread has the name of
+/// its program; on Windows, where threads inherit no name, its name is empty.
 #[must_use]
 pub(crate) fn is_inherited(name: &[u8], run: &Run) -> bool {
     if run.exe.get(1) == Some(&b':') || run.exe.starts_with(b"\\\\") {

@@ -1,4 +1,5 @@
-//! When threads were off the processor, and why, as far as the kernel has reported it (`TRACER_SCHED=1`).
+//! The times at which threads were off the processor, and the reasons, as far as the kernel has reported them
+//! (`TRACER_SCHED=1`).
 //!
 //! The states of a run are in a file of their own. A view that shows states reads this file completely before the
 //! other files, even if the view is limited to a part of the time or to some threads. The records of this file are
@@ -58,8 +59,8 @@ impl OffSum {
         }
     }
 
-    /// Returns the durations, shortened to `time` in all. They are parts of `time`, but may exceed it, because the
-    /// clock of the kernel and that of the records differ a little.
+    /// Returns the durations, shortened so that their sum is at most `time`. They are meant to be parts of `time`, but
+    /// may exceed it, because the clock of the kernel and the clock of the records differ a little.
     #[must_use]
     pub(crate) fn within(&self, time: u64) -> OffSum {
         let waiting = self.waiting.min(time);
@@ -169,7 +170,8 @@ impl OffTimes {
 }
 
 impl OffTime {
-    /// Returns the durations of all periods before this one, and of the part of this one before `time`.
+    /// Returns the durations for which the thread was off the processor before `time`: in all earlier periods, and in
+    /// this one.
     fn until(&self, time: u64) -> OffSum {
         let mut sum = self.before;
         sum.add(&OffSum::of(self.why, time.min(self.end).saturating_sub(self.begin)));
@@ -177,20 +179,20 @@ impl OffTime {
     }
 }
 
-/// A thread while its states are read.
+/// A thread whose states are being read.
 #[derive(Debug)]
 struct Reading {
     off: OffTimes,
-    /// The time of the thread's last state, and the state's number among the states of its process.
+    /// The last state that was read of the thread: its time, and its number among the states of the process.
     last: (u64, u64),
     /// The reason why the thread is off the processor since its last state; `None` if it is on a processor.
     why: Option<Off>,
-    /// The processor of the thread's last state.
+    /// The processor on which the thread's last state was recorded.
     cpu: u32,
 }
 
-/// The last gap in the states of a process, over all processors and for each processor. A gap is given by its number
-/// among the states of the process.
+/// The last gaps in the states of a process, places where the kernel has lost states: `last` over all processors, and
+/// `of_cpu` for each processor. A gap is given by its number among the states of the process.
 #[derive(Debug, Default)]
 struct Gaps {
     last: Option<u64>,
@@ -198,9 +200,9 @@ struct Gaps {
 }
 
 impl Gaps {
-    /// Returns whether states of a thread may be missing since its last state. A thread that was on a processor is
-    /// only affected by gaps of this processor, and a thread that was off by gaps of any, because it may have come
-    /// back on any processor.
+    /// Returns whether states of a thread may have been lost since its last state. For a thread that was on a
+    /// processor, only gaps of this processor matter; for a thread that was off, gaps of any processor, because it may
+    /// have come back on any.
     fn concern(&self, thread: &Reading) -> bool {
         let gap = if thread.why.is_some() { self.last } else { self.of_cpu.get(&thread.cpu).copied() };
         gap.is_some_and(|gap| gap > thread.last.1)
@@ -208,7 +210,8 @@ impl Gaps {
 }
 
 impl Reading {
-    /// Adds the period from the last state until `now`, if the thread was off the processor or may have been.
+    /// Adds the period from the thread's last state until `now` to its periods off the processor, unless the thread was
+    /// certainly on a processor.
     fn continue_until(&mut self, now: u64, gaps: &Gaps) {
         let why = if gaps.concern(self) { Some(Off::Unknown) } else { self.why };
         if let Some(why) = why {
@@ -217,7 +220,7 @@ impl Reading {
     }
 }
 
-/// The states of a process while they are read.
+/// A process whose states are being read.
 #[derive(Debug, Default)]
 struct ReadingProcess {
     threads: HashMap<u64, Reading>,
@@ -245,7 +248,8 @@ impl ReadingProcess {
         };
     }
 
-    /// Returns the threads, with their periods off the processor. A period that has not ended goes on for ever.
+    /// Returns the id of each thread with its periods off the processor. A period whose end was not recorded ends at
+    /// `u64::MAX`.
     fn end(self) -> impl Iterator<Item = (u64, OffTimes)> {
         self.threads.into_iter().map(move |(tid, mut thread)| {
             thread.continue_until(u64::MAX, &self.gaps);

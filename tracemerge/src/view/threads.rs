@@ -1,5 +1,5 @@
-//! The threads and the processes of the records that a view takes: which origin belongs to which of them, with
-//! their labels, their clocks, their waits for the tracer and their last signs of life.
+//! A registry of the threads and processes of the records that a view takes. It knows to which of them an origin
+//! belongs, and their labels, clocks, waits for the tracer and last signs of life.
 //!
 //! Threads and processes have indices, in the order in which their first records come. A thread may have several
 //! origins, its files and its ring.
@@ -24,9 +24,10 @@ use crate::view::work_time::{LongestWait, WaitSum, WorkTime};
 /// The nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// The maximum time, in nanoseconds, by which the period between the ticks of a single wait may be longer than the
-/// wait itself. In files of earlier tracers, the difference was below one microsecond on an idle machine; later
-/// tracers measure a wait around its ticks.
+/// The maximum time, in nanoseconds, by which the period between the begin and the end of a recorded wait may exceed
+/// its measured duration. If it exceeds it by more, the record sums up several waits. In files of earlier tracers, the
+/// difference was below one microsecond for a single wait on an idle machine; later tracers measure a wait around its
+/// ticks.
 const WAIT_MEASUREMENT_NS: u64 = 20_000;
 
 /// The indices of the thread and the process to which an origin belongs.
@@ -36,7 +37,7 @@ pub(crate) struct ThreadIds {
     pub thread: usize,
     /// The index of the process.
     pub process: usize,
-    /// The index of the process among the processes for which names of functions are looked up.
+    /// The index of the process in `FunctionNames`, which looks up names of functions.
     pub named: usize,
 }
 
@@ -73,13 +74,13 @@ pub(crate) struct Thread {
     pub process: usize,
     /// The id that the operating system has given to the thread.
     pub tid: u64,
-    /// Whether the thread is a log of another program.
+    /// Whether this stands for a log of another program and not for a thread.
     is_log: bool,
-    /// The label for people, by the name that the thread has now.
+    /// The label for people, by the current name of the thread.
     label: Arc<Label>,
-    /// The label by the name that was known without reading all records.
+    /// The label by the thread's last name, as far as it is known without reading all records.
     known_label: Arc<Label>,
-    /// The name in `known_label`, if it is the thread's own.
+    /// The name by which the thread has `known_label`; `None` if it has no name of its own.
     known_name: Option<String>,
     /// The clock of the thread's ticks, which is common to the threads of one boot.
     pub clock: Arc<TickClock>,
@@ -88,11 +89,12 @@ pub(crate) struct Thread {
     pub foreign: Option<Scale>,
     reader: ClockReader,
     work: WorkTime,
-    /// The later labels, if they are known from the beginning, and the count of those that the thread has had so far.
+    /// All later labels of the thread, if they are known from the beginning, and the number of them that it has already
+    /// had.
     later_labels: Option<(LaterLabels, usize)>,
 }
 
-/// The clock of the times that a view shows.
+/// The kind of time that a view shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TimeScale {
     /// Steady time, for durations and timelines: setting the wall clock does not change it.
@@ -135,23 +137,25 @@ impl Thread {
 #[derive(Clone, Debug)]
 pub(crate) struct Threads {
     names: SharedNames,
-    /// The labels of the threads of all origins, as far as they are known.
+    /// The label of the thread of each origin, by the index of the origin, as far as known.
     labels: Arc<Vec<Label>>,
-    /// The labels of the threads in time, by the index of the origin, if they are known from the beginning.
+    /// All labels that the thread of each origin has one after another, by the index of the origin; `None` if they are
+    /// not known from the beginning.
     in_time: Option<Arc<Vec<LabelsInTime>>>,
-    /// The end of the shown period of each origin, if the user has chosen one.
+    /// The end of the shown period in ticks, by the index of the origin; `None` or missing if the user has chosen none.
     untils: Arc<Vec<Option<Ticks>>>,
     /// The steady time of the last line of the process of each origin; empty if that is not known beforehand.
     ends: Arc<Vec<u64>>,
     /// The times at which threads were off the processor.
     states: Arc<ThreadStates>,
-    /// The indices of the thread and the process of each origin whose records were seen.
+    /// For each origin, the indices of its thread and process; `None` if no record of the origin was seen yet.
     of_origin: Vec<Option<ThreadIds>>,
-    /// The index of each thread, by the index of its process, its id, and if it is a log, the name of the log.
+    /// The index of each thread. The key is the index of its process, its thread id, and the name of the log if it is a
+    /// log.
     by_id: HashMap<(usize, u64, Option<Vec<u8>>), usize>,
-    /// The index of the thread that was given each label when it was renamed.
+    /// The labels that threads have got by being renamed, each with the index of the first thread that got it.
     renamed: HashMap<String, usize>,
-    /// The index of each process, by its index among the processes for which names of functions are looked up.
+    /// The index of each process in this registry, by its index in `names`.
     of_named: Vec<Option<usize>>,
     threads: Vec<Thread>,
     processes: Vec<Process>,
@@ -184,7 +188,7 @@ impl Threads {
         }
     }
 
-    /// Returns a registry without threads that has the same settings and labels.
+    /// Returns a new registry without threads, with the same settings and labels as this one.
     #[must_use]
     pub(crate) fn anew(&self) -> Threads {
         let (labels, untils, states) = (self.labels.clone(), self.untils.clone(), self.states.clone());
@@ -201,7 +205,7 @@ impl Threads {
         }
     }
 
-    /// Sets the clock of the times that [`Threads::time`] returns.
+    /// Chooses the kind of time that [`Threads::time`] returns.
     #[must_use]
     pub(crate) fn by(self, scale: TimeScale) -> Threads {
         Threads { scale, ..self }
@@ -212,15 +216,15 @@ impl Threads {
         self.first = first;
     }
 
-    /// Sets the labels of the threads in time, by the index of the origin, if they are known from the beginning. If
-    /// they are, records do not rename threads.
+    /// Sets all labels that the thread of each origin has one after another, by the index of the origin, if they are
+    /// known from the beginning. Records then do not rename threads.
     #[must_use]
     pub(crate) fn named_in_time(self, in_time: Option<Arc<Vec<LabelsInTime>>>) -> Threads {
         Threads { in_time, ..self }
     }
 
-    /// Gives a thread the label that it has at `ticks`, if its later labels are known. Returns whether the thread
-    /// gets another label. The ticks of successive calls for a thread must not go back.
+    /// Gives a thread the label that it has at `ticks`, if its later labels are known from the beginning. Returns
+    /// whether its label changes. For one thread, `ticks` must not decrease from call to call.
     #[inline]
     pub(crate) fn label_at(&mut self, thread: usize, ticks: Ticks) -> bool {
         let of = &mut self.threads[thread];
@@ -233,7 +237,7 @@ impl Threads {
         *had > before
     }
 
-    /// Sets the end of the shown period of each origin. Calls and spans that have not ended are shown until then at
+    /// Sets the end of the shown period of each origin. A call or span that has not ended is shown up to this end at
     /// most.
     #[must_use]
     pub(crate) fn until(self, untils: Vec<Option<Ticks>>) -> Threads {
@@ -363,16 +367,17 @@ impl Threads {
         self.threads[thread].reader.at(ticks)
     }
 
-    /// Returns the waits of a thread, which durations leave out.
+    /// Returns the work time of a thread: its waits for the tracer, which durations leave out, and its periods off the
+    /// processor.
     #[inline]
     #[must_use]
     pub(crate) fn work(&self, thread: usize) -> &WorkTime {
         &self.threads[thread].work
     }
 
-    /// Takes note of a `#` line of a thread: gives the thread its new name, adds its wait for the tracer, or updates
-    /// the last sign of life of its process. A sign of life may be later than the process's last record: the ticks at
-    /// which the clocks were read, or at which the process was seen last.
+    /// Takes note of a `#` line of a thread: renames the thread, adds a wait of the thread for the tracer, or updates
+    /// the last sign of life of its process. A sign of life may be later than the last record of the process: the
+    /// clocks were read then, or the process was seen then.
     pub(crate) fn take_meta(&mut self, ids: ThreadIds, meta: &Meta) {
         match meta {
             Meta::Clock { ticks, .. } | Meta::End(End { seen: Some(ticks), .. }) => {
@@ -390,7 +395,7 @@ impl Threads {
         }
     }
 
-    /// Gives a thread the label of a new name. The label differs from those of all other threads.
+    /// Renames a thread: gives it the label of its new name, with its id if another thread already has this label.
     #[cold]
     fn rename(&mut self, number: usize, name: &[u8]) {
         let thread = &self.threads[number];
@@ -475,14 +480,15 @@ impl Threads {
         self.processes[process].clock.steady(self.last(process))
     }
 
-    /// Returns whether a process may have records from the steady time `time` on, in nanoseconds.
+    /// Returns whether a process may have records at the time `time`, in nanoseconds of steady time, or later.
     #[cfg(feature = "html")]
     #[must_use]
     pub(crate) fn may_go_on(&self, process: usize, time: u64) -> bool {
         self.processes[process].end.is_none_or(|end| end >= time)
     }
 
-    /// Adds the facts of another registry of the same threads, which has processed the records of other threads.
+    /// Adds what another registry of the same threads and processes has learned from other records: waits and last
+    /// signs of life.
     pub(crate) fn add(&mut self, other: &Threads) {
         // The calls that are still open end in this registry, so it needs the waits of their threads.
         for (thread, of_other) in self.threads.iter_mut().zip(&other.threads) {

@@ -1,5 +1,5 @@
-//! Describes the records that a pattern does not select, for a user whose pattern selects none: their count, the
-//! texts that most of them have, and whether another reading of the pattern selects any.
+//! Describes the existing records to a user whose pattern selects none of them: how many there are, what most of them
+//! look like, and whether a similar pattern selects any.
 
 use regex::bytes::Regex;
 use trace_format::line::Kind;
@@ -15,7 +15,7 @@ use crate::view::plan::Plan;
 use crate::view::select::{Amount, Selection, compiled, searched_text};
 use crate::view::shape::Shapes;
 
-/// The maximum number of records that are read.
+/// The maximum number of records that are read for the description.
 const MOST_RECORDS: usize = 100_000;
 /// The maximum number of bytes of a record that are compared with other records.
 const COMPARED_BYTES: usize = 120;
@@ -24,8 +24,9 @@ const SHOWN_CHARS: usize = 60;
 /// The maximum number of shapes of records that are listed.
 const LISTED_SHAPES: usize = 3;
 
-/// Returns a text that continues a sentence: it describes the planned records, of which the pattern of `selection`
-/// has selected none. Returns `None` if there is no pattern, or if the rest of the selection leaves out all records.
+/// Returns a text that describes the planned records, of which the pattern of `selection` has selected none. The text
+/// continues a sentence. Returns `None` if there is no pattern, or if the other conditions of the selection already
+/// leave out all records.
 #[must_use]
 pub(crate) fn unmatched_in_words(
     inputs: &mut Inputs,
@@ -49,10 +50,10 @@ pub(crate) fn unmatched_in_words(
     Some(String::from_utf8_lossy(&text).into_owned()).filter(|text| !text.is_empty())
 }
 
-/// Another reading of the user's pattern, such as one that ignores case.
+/// A variant of the user's pattern, such as one that ignores case.
 struct Reading {
     pattern: Regex,
-    /// The number of records that the reading selects.
+    /// The number of records that the variant selects.
     selected: u64,
 }
 

@@ -79,7 +79,7 @@ pub(crate) struct Field {
     pub name: String,
     /// The type of the value.
     pub of: Type,
-    /// The renderer of the value's text, if the value cannot be read from the bytes.
+    /// The plan that renders the value as text; `None` if the value can be read directly from the bytes.
     plan: Option<SitePlan>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Field {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields {
     fields: Vec<Field>,
-    /// The result of [`Fields::bytes_of_numbers`].
+    /// The number that [`Fields::bytes_of_numbers`] returns.
     bytes_of_numbers: Option<usize>,
 }
 
@@ -137,8 +137,8 @@ impl Fields {
         &self.fields
     }
 
-    /// Returns the number of bytes of a payload if all its values are integers and floats of at most 64 bits. The
-    /// values are then consecutive and little-endian. Returns `None` if there are other values, or no values.
+    /// Returns the length in bytes of a record's payload if all values are integers and floats of at most 64 bits,
+    /// which lie one after another, little-endian. Returns `None` if there are other values, or no values.
     #[must_use]
     pub(crate) fn bytes_of_numbers(&self) -> Option<usize> {
         self.bytes_of_numbers
@@ -166,7 +166,7 @@ impl Fields {
     }
 }
 
-/// Empties `values`, and returns the same allocation for values with another lifetime.
+/// Empties `values`, and returns the vector with its memory, for values with another lifetime.
 #[must_use]
 pub(crate) fn clear_and_reuse<'a>(mut values: Vec<Value<'_>>) -> Vec<Value<'a>> {
     values.clear();
@@ -174,10 +174,10 @@ pub(crate) fn clear_and_reuse<'a>(mut values: Vec<Value<'_>>) -> Vec<Value<'a>> 
     values.into_iter().map_while(|_| None).collect()
 }
 
-/// The maximum depth of types within types.
+/// The maximum depth of types nested in types.
 const MAX_TYPE_DEPTH: usize = 64;
 
-/// Reads a type of a descriptor, and returns it with the rest of the descriptor. The tags are those of
+/// Reads the type at the beginning of a descriptor. Returns it with the rest of the descriptor. The tags are those of
 /// [`trace_format::capture::descriptor`].
 fn one_type(descriptor: &[u8], depth: usize) -> Option<(Type, &[u8])> {
     let inner = depth.checked_sub(1)?;
@@ -223,7 +223,8 @@ fn one_type(descriptor: &[u8], depth: usize) -> Option<(Type, &[u8])> {
     ))
 }
 
-/// Skips a struct or a variant.
+/// Skips the description of a struct, a tuple or a variant at the beginning of a descriptor. Returns the rest of the
+/// descriptor.
 fn shape(descriptor: &[u8], depth: usize) -> Option<&[u8]> {
     let (tag, rest) = descriptor.split_first()?;
     let rest = name(rest)?;
@@ -248,7 +249,7 @@ fn name(bytes: &[u8]) -> Option<&[u8]> {
     rest.get(length..)
 }
 
-/// Reads a value that is not composite from the beginning of `rest`.
+/// Reads a value that is not composite from the beginning of `rest`, and advances `rest` behind it.
 fn scalar<'a>(of: Type, rest: &mut &'a [u8]) -> Option<Value<'a>> {
     fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
         let (bytes, behind) = rest.split_first_chunk()?;
@@ -283,7 +284,7 @@ fn scalar<'a>(of: Type, rest: &mut &'a [u8]) -> Option<Value<'a>> {
     })
 }
 
-/// Parses the text of a value of a type.
+/// Parses the text of a value of the type `of`.
 fn parsed(of: Type, text: String) -> Option<Value<'static>> {
     Some(match of {
         Type::Signed(_) => Value::Signed(text.parse().ok()?),

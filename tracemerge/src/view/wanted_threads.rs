@@ -48,7 +48,7 @@ impl View {
     }
 }
 
-/// A thread, or several threads, as the user names them.
+/// One or several wanted threads, given by a text of the user.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadSelector {
     text: String,
@@ -61,8 +61,8 @@ pub(crate) struct ThreadSelector {
 impl FromStr for ThreadSelector {
     type Err = Infallible;
 
-    /// Makes a selector from the text of a user, which is a thread id, a label, or a pattern for thread names. Only
-    /// the traces show which of the three it is.
+    /// Makes a selector from the user's text, which is a thread id, a label, or a pattern for thread names. Which of
+    /// the three it is depends on the threads in the traces.
     fn from_str(text: &str) -> Result<ThreadSelector, Infallible> {
         let pattern = Glob::new(text).map(|glob| glob.compile_matcher()).map_err(|error| error.to_string());
         Ok(ThreadSelector { text: text.to_owned(), id: text.parse().ok(), pattern })
@@ -86,7 +86,8 @@ impl ThreadSelector {
         self.text == thread.label.full()
     }
 
-    /// Returns whether the text selects a thread. The text must not be the label of any thread.
+    /// Returns whether the text selects a thread by its id, by its label within the process, by one of its names or by
+    /// a pattern. Must not be called if the text is the full label of any thread.
     fn is(&self, thread: &NamedThread<'_>) -> bool {
         if self.id.is_some() {
             return self.id == Some(thread.tid);

@@ -1,9 +1,9 @@
-//! The time in which a thread did its own work: a clock that stands still while the tracer makes the thread wait.
+//! The work time of a thread: a clock that stands still while the tracer makes the thread wait.
 //!
-//! A `# wait` line says when a wait began and ended. The enter record of a call that was open during the wait may be
-//! before the line or, if the record had to wait, after it. So the waits are kept, and each duration leaves out the
-//! parts of waits that lie in it. A thread is only in one wait at a time. So if a wait overlaps with a wait that was
-//! read earlier, the trace is damaged, and the overlapping part does not count.
+//! A `# wait` line says when a wait began and ended. A call that was open during the wait may have its enter record
+//! before this line, or after it if the enter record itself had to wait. So all waits are kept, and each duration
+//! leaves out the parts of waits that lie in it. A thread is in one wait at a time: if a wait overlaps with one that
+//! was read earlier, the trace is damaged, and the overlapping part does not count.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct WorkTime {
 struct StandStill {
     begin: u64,
     end: u64,
-    /// The sum of the times of all earlier waits of the thread.
+    /// The sum of the durations of all earlier waits of the thread.
     before: u64,
     /// The part of `before` for which the thread was off the processor.
     off_before: OffSum,
@@ -48,15 +48,15 @@ impl WorkTime {
         self.off.as_ref()
     }
 
-    /// Returns how long the thread was off the processor between two times, without its waits for the tracer; `None`
-    /// if the trace has no states of this thread.
+    /// Returns how long the thread was off the processor between two times, not counting its waits for the tracer;
+    /// `None` if the trace has no states of this thread.
     #[must_use]
     pub(crate) fn off_between(&self, from: u64, until: u64) -> Option<OffSum> {
         let off = self.off.as_ref()?.between(from, until);
         Some(off.without(&self.waited_off_until(until).without(&self.waited_off_until(from))))
     }
 
-    /// Returns how long the thread was off the processor in all waits before a time.
+    /// Returns how long the thread was off the processor during its waits for the tracer, up to a time.
     fn waited_off_until(&self, time: u64) -> OffSum {
         let Some(last) = self.last_begun(time) else { return OffSum::default() };
         let mut sum = last.off_before;
@@ -74,8 +74,8 @@ impl WorkTime {
         self.waits.get(begun.checked_sub(1)?)
     }
 
-    /// Adds a wait. Returns the time by which the sum of the waits grows: the part of the wait before the end of an
-    /// earlier wait does not count.
+    /// Adds a wait from `begin` to `end`, without the part that overlaps with earlier waits. Returns the duration of
+    /// the added part.
     pub(crate) fn wait(&mut self, begin: u64, end: u64) -> u64 {
         let (last, before) = self.waits.last().map_or((0, 0), |last| (last.end, last.total()));
         let begin = begin.max(last);
@@ -130,17 +130,18 @@ impl StandStill {
 /// The waits of all threads of a view.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WaitSum {
-    /// The number of waits that durations leave out.
+    /// The number of waits that the shown durations leave out.
     pub waits: u64,
     /// The total time of the waits that durations leave out, in nanoseconds.
     pub ns: u64,
     /// The longest wait that durations leave out.
     pub longest: Option<LongestWait>,
-    /// The time, in nanoseconds, of waits of which the trace has neither begin nor end, so that durations include them.
+    /// The total time, in nanoseconds, of waits of which the trace does not say when they were, so that the shown
+    /// durations include them.
     pub without_place: u64,
 }
 
-/// The longest wait of a view.
+/// The longest of the waits in a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LongestWait {
     /// The duration of the wait, in nanoseconds.

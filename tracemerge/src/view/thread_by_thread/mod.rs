@@ -27,18 +27,18 @@ use crate::view::lines_to_records::{RecordSink, each_record};
 use crate::view::plan::Plan;
 use crate::view::threads::ThreadIds;
 
-/// The number of shares for each processor into which the threads are divided, so that a processor that finishes a
-/// share early takes another one.
+/// The number of shares per processor into which the work is divided. With several shares, a processor that finishes
+/// one early takes another one.
 const SHARES: usize = 4;
-/// The maximum number of batches that the decoding thread may be ahead of the counting thread.
+/// The maximum number of batches of records that the decoding thread may be ahead of the counting thread.
 const AHEAD: usize = 4;
 /// The number of bytes of text whose records are counted at once.
 const BATCH: usize = if cfg!(test) { 200 } else { 1 << 20 };
 
-/// A planned source, with its process and its thread.
+/// A source whose records are counted, with its process and its thread.
 #[derive(Clone, Copy)]
 struct ThreadSource<'a> {
-    /// The index of the source among all sources; `source` is its index among those of its boot.
+    /// The index of the source among the sources of all boots; `source` is its index among those of its own boot.
     origin: usize,
     source: usize,
     ids: ThreadIds,
@@ -48,8 +48,8 @@ struct ThreadSource<'a> {
     size: usize,
 }
 
-/// Adds all records of the planned files to `counts`, which must be empty. Returns the findings of each boot.
-/// Returns `None` if a merge is needed; the caller must then make new counts.
+/// Adds all records of the planned files to `counts`, which must be empty. Returns for each boot what was found about
+/// the files, such as damage and losses. Returns `None` if a merge is needed; the caller must then make new counts.
 pub(crate) fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -> Option<Vec<Findings>> {
     if plan.periods.iter().any(|period| *period != TickPeriod::ALL) {
         return None;
@@ -104,8 +104,8 @@ pub(crate) fn count(counts: &mut CallCounts, inputs: &Inputs, plan: &Plan<'_>) -
     Some(boots)
 }
 
-/// Returns the planned sources in the order of their first lines, and makes their threads known to `counts`
-/// in this order. Returns `None` if a merge is needed.
+/// Returns the sources to be counted. In each boot they are in the order of their first lines, and `counts` meets their
+/// threads in this order. Returns `None` if a merge is needed.
 fn sources<'a>(
     counts: &mut CallCounts,
     inputs: &'a Inputs,
@@ -146,8 +146,8 @@ fn sources<'a>(
     Some(all)
 }
 
-/// Distributes the sources to shares. All sources of a thread are consecutive in one share. Returns `None` if the
-/// periods of a thread's sources overlap.
+/// Distributes the sources to shares, so that all sources of a thread come one after another in one share. Returns
+/// `None` if sources of one thread overlap in time.
 fn shares<'a>(sources: &[ThreadSource<'a>]) -> Option<Vec<Vec<ThreadSource<'a>>>> {
     let mut threads: Vec<Vec<ThreadSource<'a>>> = Vec::new();
     for source in sources {
@@ -170,17 +170,18 @@ fn shares<'a>(sources: &[ThreadSource<'a>]) -> Option<Vec<Vec<ThreadSource<'a>>>
     Some(shares.into_iter().map(|share| share.1).collect())
 }
 
-/// The counts of the records in some shares.
+/// The counts that one worker has made from the shares it has taken.
 struct Part<'a> {
     origins: &'a [Origin],
     counts: CallCounts,
-    /// The findings in each source, by the index of the source among all sources.
+    /// For each source that was counted, its index among the sources of all boots, and what was found about it, such as
+    /// damage.
     findings: Vec<(usize, Findings)>,
 }
 
 impl Part<'_> {
-    /// Counts the records of a source. If `has_help` is set, another thread decodes them. Returns false if a merge is
-    /// needed.
+    /// Counts the records of a source. If `has_help` is set, a second thread decodes them meanwhile. Returns false if a
+    /// merge is needed.
     fn count(&mut self, source: &ThreadSource<'_>, has_help: bool) -> bool {
         self.findings.push((source.origin, Findings::default()));
         if let Content::Text(bytes) = source.from.content() {
@@ -198,8 +199,8 @@ impl Part<'_> {
         batches.is_sound && !self.counts.needs_merge()
     }
 
-    /// Counts the records of a source that another thread decodes. Returns false if a merge is needed; `None` if no
-    /// thread could be started.
+    /// Counts the records of a source while a second thread decodes them. Returns false if a merge is needed, and
+    /// `None` if the second thread could not be started.
     fn count_with_decoder_thread(&mut self, source: &ThreadSource<'_>) -> Option<bool> {
         let (full, ready) = mpsc::sync_channel::<Records>(AHEAD);
         let (empty, used) = mpsc::channel::<Records>();
@@ -238,7 +239,7 @@ struct Batches<'a> {
     source: &'a ThreadSource<'a>,
     /// The text that was not read yet.
     text: &'a [u8],
-    /// The periods that were not read yet, if the source is not text.
+    /// The slices of time that were not read yet, if the source is not text.
     slices: Slicer<'a>,
     /// Whether the records so far are undamaged and in order.
     is_sound: bool,

@@ -1,5 +1,5 @@
-//! Gives the shared library the name under which programs look for it: that of its interface's version. Also passes
-//! the target to the tests, and passes to the code whether the compiler has naked functions.
+//! Gives the shared library its soname, `libtracer.so.` and the major version, by which programs look for it. Also
+//! passes the target to the tests, and passes to the code whether the compiler has naked functions.
 
 use std::env;
 use std::process::Command;

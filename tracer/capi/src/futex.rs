@@ -1,8 +1,8 @@
-//! The function `syscall`, which takes the place of the C library's, and records the locks of programs that cannot be
-//! changed: `std`, `parking_lot` and others sleep and wake by `syscall(SYS_futex, ..)`. Only with the feature `futex`.
+//! The function `syscall`, which replaces that of the C library, to record the locks of code that cannot be changed:
+//! `std`, `parking_lot` and others sleep and wake by `syscall(SYS_futex, ..)`. It exists only with the feature `futex`.
 //!
-//! Runs on any thread that goes to sleep for a lock, or wakes others. All other system calls go to the system as the C
-//! library would pass them on.
+//! It runs on every thread that goes to sleep for a lock or wakes others. All other system calls are passed to the
+//! system as the C library would pass them.
 
 use std::arch::{asm, naked_asm};
 use std::ffi::{c_int, c_long};
@@ -54,7 +54,8 @@ enum FutexOperation {
     Wake(u32),
 }
 
-/// Makes a system call for a futex. `value` is the expected value of the word, or the number of threads to wake.
+/// Makes a system call for a futex. `value` is the value that the futex's word is expected to have, or the number of
+/// threads to wake.
 extern "C" fn futex(
     number: c_long,
     address: usize,

@@ -47,7 +47,8 @@ pub extern "C" fn tracer_is_enabled() -> bool {
     Tracer::get().is_enabled()
 }
 
-/// Makes `variable` the environment variable that switches tracing on, and decides by it.
+/// Makes `variable` the only environment variable that switches tracing on, decides by it whether this process traces,
+/// and returns the decision. If `variable` is null, the usual environment variable decides.
 ///
 /// # Safety
 /// `variable` is null or a string that ends with a zero byte.
@@ -67,7 +68,8 @@ pub unsafe extern "C" fn tracer_startup(variable: *const c_char) -> bool {
     on
 }
 
-/// Stores the ticks of a message that is going to be written; returns false if tracing is off.
+/// Begins a message: stores in `ticks` the current ticks, which are those of the message. Returns false if tracing is
+/// off.
 ///
 /// # Safety
 /// `ticks` is valid for a write.
@@ -81,8 +83,8 @@ pub unsafe extern "C" fn tracer_begin(ticks: *mut u64) -> bool {
     begun.is_some()
 }
 
-/// Records a message of `length` bytes that was begun at `ticks`, at the place with the number `place`, or at none
-/// (0).
+/// Records a message of `length` bytes. `ticks` are those that `tracer_begin` has stored for it. `place` is the number
+/// of its place in the source, or 0 if it has none.
 ///
 /// # Safety
 /// `text` is valid for reads of `length` bytes.
@@ -103,7 +105,8 @@ pub extern "C" fn tracer_enter(address: u64) -> bool {
     foreign::enter(address)
 }
 
-/// Records that the function that was entered with `address` is left; `unwinding` is true if an exception leaves it.
+/// Records that a function is left. `address` is the one that was passed to `tracer_enter` for this call; `unwinding`
+/// is true if an exception leaves the function.
 #[unsafe(no_mangle)]
 pub extern "C" fn tracer_leave(address: u64, unwinding: bool) {
     foreign::leave(address, unwinding);
@@ -158,8 +161,8 @@ pub unsafe extern "C" fn tracer_get_stats(stats: *mut Stats) {
     unsafe { stats.write(current_stats) };
 }
 
-/// Returns the number of an error as in `errno.h`; `EIO` if the system has given none, `EAGAIN` if the call was made
-/// inside of a record.
+/// Returns the number of an error as in `errno.h`, or 0 if there was none: `EAGAIN` if the call was made inside of a
+/// record, and `EIO` if the system has given the error no number.
 fn number(result: io::Result<()>) -> c_int {
     const EIO: c_int = 5;
     const EAGAIN: c_int = 11;

@@ -1,14 +1,15 @@
-//! The functions by which programs load and unload libraries, so that the functions of a library have names however
-//! short its life is. They update the module table, which then has these libraries:
+//! The functions by which programs load and unload libraries. They take the place of the C library's, so that the
+//! functions of a library have names in traces however short the time for which it is loaded. They update the module
+//! table, which then has these libraries:
 //!
 //! | before `dlopen` and `dlmopen` | all that are loaded now; a call that fails may unload again what it has loaded |
 //! |---|---|
 //! | before `dlclose` | all that are loaded now, because the call may unload some of them |
 //! | after `dlclose` | all that are left, because the next library may get the addresses of one that is gone |
 //!
-//! Nothing is done after `dlopen`. It uses its caller's return address to choose search paths and namespace, so this
-//! library must jump to it instead of calling it, and so does not see its return. The table gets the library at its
-//! `dlclose` at the latest.
+//! Nothing is done after `dlopen`. The C library's `dlopen` uses the return address of its call to choose search paths
+//! and namespace. So the function here must jump to it instead of calling it, and does not get control back. The
+//! library gets into the table at its `dlclose` at the latest.
 //!
 //! A library that is loaded and unloaded within one call, because its initialization fails, stays unknown, and so does
 //! a library that another thread loads and closes meanwhile; the table only counts them.
@@ -24,11 +25,12 @@ use tracer::__foreign as foreign;
 
 use crate::hooks::is_loaded;
 
-/// The function to which a function of this file passes its calls on: that of the same name in the next object, in the
-/// order of the dynamic linker.
+/// The function to which a function of this file passes its calls on: the next one of the same name in the search order
+/// of the dynamic linker, usually that of the C library.
 struct Next {
     name: &'static CStr,
-    /// The function's address; null before the first search. Relaxed: the code was there before this thread.
+    /// The address of the next function; null before the first search. Relaxed accesses suffice, because the code at
+    /// the address was there before this thread.
     found: AtomicPtr<c_void>,
 }
 
@@ -77,8 +79,8 @@ pub unsafe extern "C" fn dlclose(library: *mut c_void) -> c_int {
     result
 }
 
-/// Defines a function that updates the module table, and then jumps to the next function of its name, with the same
-/// arguments and the same return address.
+/// Defines a function that updates the module table, and then jumps to the next function of the same name, keeping the
+/// arguments and the return address.
 #[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64")))]
 macro_rules! looks_before {
     ($name:ident($($argument:ident: $of:ty),*), $text:literal) => {
@@ -146,7 +148,7 @@ looks_before!(dlopen(_path: *const libc::c_char, _mode: c_int), c"dlopen");
 #[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64"), target_env = "gnu"))]
 looks_before!(dlmopen(_namespace: libc::c_long, _path: *const libc::c_char, _mode: c_int), c"dlmopen");
 
-/// Takes the place of the C library's `dlopen` or `dlmopen` where there is none, in a static executable: returns null,
+/// Takes the place of the C library's `dlopen` and `dlmopen` in a static executable, which has neither: returns null,
 /// as if the library could not be opened.
 #[cfg(all(naked_functions, any(target_arch = "x86_64", target_arch = "aarch64")))]
 extern "C" fn fail() -> *mut c_void {

@@ -6,12 +6,13 @@
 //! | gcc, clang | `-pg` | `mcount` | after the function has made its frame |
 //! | gcc, clang | `-pg -mfentry` | `__fentry__` | before anything else |
 //!
-//! Compilers expect that these hooks change no register, not even one that a function may normally change, because
-//! arguments are in them. The function's return address is found by its unwind table, and replaced
-//! (`tracer::on_return!` does the same), so that its end is recorded, too.
+//! Compilers expect that these hooks change no register, not even those that a function normally may change, because
+//! the arguments of the calling function are in them. The hooks find the function's return address by the function's
+//! unwind table, and replace it, as `tracer::on_return!` does, so that the end of the function is recorded, too.
 //!
 //! Linked with `-pg`, a program also starts and ends `gprof`'s own profile. Here the functions for both do nothing:
-//! with this library a program writes no `gmon.out`.
+//! A program that is linked with `-pg` also starts and ends the profile of `gprof` itself. This library has functions
+//! for both that do nothing, so the program writes no `gmon.out`.
 
 use std::arch::naked_asm;
 use std::arch::x86_64::__cpuid_count;
@@ -21,15 +22,16 @@ use tracer::__foreign as foreign;
 
 use crate::hooks::{is_loaded, names_of};
 
-/// The way in which the hooks save vector registers, as bits. [`XSAVE`]: they save all that exist; without this bit,
-/// those of SSE. [`HAS_XINUSE`]: they save only those of SSE if the processor reports that the other vector registers
-/// are not in use.
+/// Which vector registers the hooks save, as bits:
+/// - [`XSAVE`]: all that the processor has; without this bit, only those of SSE.
+/// - [`HAS_XINUSE`]: only those of SSE, despite the first bit, if the processor reports that the others are not in use.
 static SAVES: AtomicU8 = AtomicU8::new(0);
 
 const XSAVE: u8 = 1;
 const HAS_XINUSE: u8 = 2;
 
-/// The most bytes of the vector registers' state: the first 576, AVX, and the three parts of AVX-512.
+/// The maximum size of the saved state of the vector registers, in bytes: 576 for the header and the registers of SSE,
+/// and the rest for AVX and the three parts of AVX-512.
 const STATE: u32 = 2752;
 
 /// The function that the dynamic linker calls when it has loaded this library, before the program's own constructors.
@@ -53,7 +55,8 @@ extern "C" fn on_load() {
     }
 }
 
-/// Calls [`enter`] with the registers of the function that has called the hook, and changes no register.
+/// Makes the code of a hook: it calls [`enter`] with the return address of the hook's call, and with the stack pointer
+/// and the frame pointer of the function that has called the hook. The hook changes no register.
 macro_rules! hook {
     () => {
         naked_asm!(
@@ -188,7 +191,7 @@ pub extern "C" fn __monstartup(_low: usize, _high: usize) {}
 #[unsafe(no_mangle)]
 pub extern "C" fn _mcleanup() {}
 
-/// Returns whether tracing is off, or cannot begin yet: two loads and comparisons.
+/// Returns whether tracing is off, or cannot begin yet. This costs two loads and comparisons.
 extern "C" fn is_off() -> bool {
     !is_loaded() || foreign::is_off()
 }
@@ -199,7 +202,7 @@ extern "C" fn enter(pc: usize, sp: usize, fp: usize) {
     foreign::enter_until_return([pc, sp, fp], names_of, left);
 }
 
-/// Records that the function that was entered as `address` is left.
+/// Records that a function is left. `address` is the address that the record of its entry has.
 fn left(address: u64) {
     foreign::leave_compiled(address, address, names_of);
 }

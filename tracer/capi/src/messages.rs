@@ -1,9 +1,9 @@
 //! Messages of `tracer_trace` whose arguments are copied at the call and formatted later, like those of `trace!`.
 //!
-//! A place of the program keeps the conversions of its format, the *plan*. The header `tracer.h` fetches the arguments
-//! that the plan names, because only the compiler of the program knows how; here they are copied. A conversion of
-//! `printf` is supported if Rust's formatting gives the same bytes for every value of the type, or for all but some
-//! values, which are checked for:
+//! Each place in the program that calls `tracer_trace` keeps a *plan*: the conversions of its format. The header
+//! `tracer.h` fetches the arguments that the plan lists, because only the program's compiler knows how, and the code
+//! here copies them. A conversion of `printf` is supported if Rust's formatting gives the same bytes for every value of
+//! the type, or for all but some values that can be recognized:
 //!
 //! | conversion | copied as | not supported |
 //! |---|---|---|
@@ -26,11 +26,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use tracer::__bridge::{By, Definition, Field, Values};
 use tracer::__foreign::{self as foreign, ValuesResult};
 
-/// The most bytes of a text that is copied.
+/// The maximum length in bytes of a text that is copied.
 const MAX_TEXT_BYTES: usize = 512;
-/// The most arguments of a message: `TRACER_MOST_VALUES` in `tracer.h`.
+/// The maximum number of arguments of a message: `TRACER_MOST_VALUES` in `tracer.h`.
 const MOST_VALUES: usize = 16;
-/// The greatest width and precision that are supported.
+/// The maximum width and precision that are supported.
 const MAX_WIDTH: usize = 200;
 
 /// A place of the program where a message is recorded: `struct tracer_place`.
@@ -46,7 +46,7 @@ pub struct Place {
     /// null ──the first call──► a plan, or NONE; for ever
     /// ```
     ///
-    /// Plans are leaked and never changed. If two threads make one, the second one's is dropped.
+    /// Plans are never freed or changed. If two threads make a plan for the place at once, the second plan is dropped.
     plan: AtomicPtr<c_void>,
 }
 
@@ -62,18 +62,18 @@ pub union Value {
 /// The plan of a format: its conversions, as far as recording needs them.
 #[derive(Debug)]
 struct Plan {
-    /// A copy of the format; `at` is the address of the original. If the place has another format later, that one is
-    /// formatted at the call.
+    /// A copy of the format; `at` is the address of the original. If the place has another format later, messages with
+    /// that format are formatted at the call.
     format: CString,
     at: *const c_char,
-    /// A letter for each argument, by which the header `tracer.h` knows the argument's type.
+    /// The letters that tell the header `tracer.h` the types of the arguments, one letter for each.
     letters: CString,
     conversions: Vec<Conversion>,
     /// The text after the last conversion.
     tail: String,
 }
 
-/// A supported conversion.
+/// A conversion in a format, such as `%d`, that is supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Conversion {
     /// The text before the conversion, from the end of the conversion before it or from the beginning of the format.
@@ -98,7 +98,7 @@ enum Kind {
     Pointer,
 }
 
-/// The target of the pointer `plan` of a place whose messages are formatted at the call.
+/// The target of a place's pointer `plan` if the place's messages are formatted at the call.
 static NONE: u8 = 0;
 
 fn none() -> *mut c_void {
@@ -358,8 +358,8 @@ fn number(text: &str) -> Option<(Option<usize>, &str)> {
     Some((number, rest))
 }
 
-/// Returns a letter for each argument that is to be passed to [`tracer_record`]; null if the message must be
-/// formatted.
+/// Returns the letters that tell the types of the arguments to be passed to [`tracer_record`], one letter for each
+/// argument. Returns null if the message must be formatted at the call.
 ///
 /// # Safety
 /// `place` is valid, is used only by this function and [`tracer_record`], and stays; `format` is a string.
@@ -373,8 +373,9 @@ pub unsafe extern "C" fn tracer_letters(place: *const Place, format: *const c_ch
     place.plan(format).map_or(ptr::null(), |plan| plan.letters.as_ptr())
 }
 
-/// Records a message with its arguments, whose call was at `ticks`, and returns -1. If the message must be formatted,
-/// returns the number of the place for readers instead; 0: none.
+/// Records a message with its arguments, and returns -1. `ticks` are those of the call. If the message must be
+/// formatted at the call instead, records nothing and returns the number that its place has in the table for readers,
+/// or 0 if it has none.
 ///
 /// # Safety
 /// As for [`tracer_letters`], which has just returned letters for this place and this format; `values` are the

@@ -1,5 +1,5 @@
-//! Reverts the variables by which `tracemerge run` has loaded this library: the program's children are started
-//! without it.
+//! Restores the environment variables by which `tracemerge run` has loaded this library, so that the program's children
+//! are started without the library.
 
 use std::env;
 

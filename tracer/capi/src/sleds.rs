@@ -35,8 +35,8 @@ use tracer::__foreign as foreign;
 
 use crate::hooks::names_of;
 
-/// The function that the dynamic linker calls when it has loaded this library, before the program's own constructors.
-/// The number of its section puts it before them in a static executable, too.
+/// A pointer to the function that the dynamic linker calls when it has loaded this library. The number in the section's
+/// name makes this call come before the program's own constructors in a static executable, too.
 #[used]
 #[unsafe(link_section = ".init_array.00001")]
 static ON_LOAD: extern "C" fn() = on_load;
@@ -156,7 +156,7 @@ impl Module {
     }
 }
 
-/// Makes the sleds of a module call the hooks.
+/// Patches the sleds of a module, so that they call the hooks.
 fn patch(sleds: &[Sled]) -> io::Result<()> {
     let (first, last) = sleds.iter().fold((usize::MAX, 0), |(first, last), sled| {
         (first.min(sled.address).min(sled.function), last.max(sled.address + SLED))
@@ -197,18 +197,20 @@ fn protect(start: usize, end: usize, access: c_int) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A page near a module through which the handlers are reached.
+/// An island: a page near a module, with instructions that jump to the handlers.
 struct Island(usize);
 
 impl Island {
-    /// The number of bytes of the instructions that lead to a handler.
+    /// The number of bytes of the instructions that jump to one handler.
     const JUMP_BYTES: usize = 32;
-    /// The number of bytes between two addresses that are tried for the page.
+    /// The distance in bytes between the addresses that are tried one after another for the page.
     const STEP: usize = 1 << 20;
-    /// The greatest distance of the page from any of the module's code: less than 32 bits with a sign can express.
+    /// The maximum distance in bytes of the page from any of the module's code. Distances in instructions have 32 bits
+    /// with a sign; this is a little less than they can express.
     const MAX_DISTANCE: usize = (2 << 30) - (1 << 24);
 
-    /// Maps the page near `code`, and fills it. `base` is added to the number that sleds pass in `r10d`.
+    /// Maps an island near `code`, and fills it with jumps to the handlers. A sled passes the distance of its function
+    /// from `base` in `r10d`; the island adds `base` to it.
     fn near(code: std::ops::Range<usize>, base: usize) -> io::Result<Island> {
         let lowest =
             code.end.saturating_sub(Island::MAX_DISTANCE).next_multiple_of(Island::STEP).max(Island::STEP);
@@ -234,8 +236,8 @@ impl Island {
     }
 }
 
-/// Returns the instructions that add `base` to `r10` and jump to a handler. `r11` is free at a function's beginning
-/// and end.
+/// Returns the instructions that add `base` to `r10` and jump to a handler. They use `r11`, which is free at a
+/// function's beginning and end.
 fn jump_code(base: usize, handler: usize) -> [u8; Island::JUMP_BYTES] {
     let mut jump_code = [0xcc; Island::JUMP_BYTES];
     // mov r11, base; add r10, r11; mov r11, handler; jmp r11.
@@ -272,8 +274,8 @@ fn map_at(at: usize) -> Option<usize> {
     Some(page.expose_provenance())
 }
 
-/// Returns the handlers of entries, exits and tail exits that preserve all registers that may hold values on this
-/// processor.
+/// Returns the addresses of the handlers of entries, exits and tail exits. The handlers preserve all registers that may
+/// hold values, in the width that vector registers have on this processor.
 fn handlers() -> [usize; 3] {
     let handlers: [extern "C" fn(); 3] = if std::arch::is_x86_feature_detected!("avx512f") {
         [enter_512, leave_512, leave_by_jump_512]
@@ -285,13 +287,14 @@ fn handlers() -> [usize; 3] {
     handlers.map(|handler| (handler as *const ()).expose_provenance())
 }
 
-/// Defines the handlers for one width of vector registers: the move instruction, the registers' prefix, their bytes.
+/// Defines the handlers for one width of vector registers. The parameters are the move instruction, the prefix of the
+/// registers' names, and the number of bytes of a register.
 ///
-/// A handler of entries and tail exits preserves the registers of arguments (`rax` has the number of vector
-/// registers), and a handler of exits those of results: with LLVM, up to three integers and four vectors. Results in
-/// the registers of the x87 are safe as long as no code here computes with them. `r10` is the function. All three are
-/// reached with a stack that is eight bytes off its alignment if they were jumped to, and aligned if they were
-/// called.
+/// The handlers of entries and tail exits preserve the registers of arguments (`rax` has the number of vector
+/// registers). The handlers of exits preserve the registers of results: with LLVM, up to three integers and four
+/// vectors. Results in the registers of the x87 are safe as long as no code here computes with them. `r10` has the
+/// function. If a handler was called, its stack is aligned; if it was jumped to, the stack is eight bytes off its
+/// alignment.
 macro_rules! handlers {
     ($enter:ident $leave:ident $leave_by_jump:ident $mov:literal $register:literal $bytes:literal) => {
         #[unsafe(naked)]

@@ -23,7 +23,7 @@ pub enum EscapeContext {
 
 /// Appends `text` to `out`, escaped; a line feed becomes `\x0a`.
 ///
-/// Cost: one pass; text without specials is copied eight bytes at a time.
+/// Cost: one pass; text in which nothing has to be escaped is copied eight bytes at a time.
 pub fn escape_into(out: &mut Vec<u8>, text: &[u8], place: EscapeContext) {
     let mut rest = text;
     loop {
@@ -36,8 +36,8 @@ pub fn escape_into(out: &mut Vec<u8>, text: &[u8], place: EscapeContext) {
     }
 }
 
-/// Appends `text` up to its first line feed or its end, escaped; returns the number of bytes of `text` before that
-/// point.
+/// Appends the first line of `text` to `out`, escaped: the bytes up to the first line feed, or all if there is none.
+/// Returns the number of these bytes before they are escaped.
 pub(crate) fn escape_line(out: &mut Vec<u8>, text: &[u8], place: EscapeContext) -> usize {
     let mut rest = text;
     loop {
@@ -101,7 +101,7 @@ fn is_special(byte: u8, quote: bool) -> bool {
 /// Returns whether any of the eight bytes of `word` may have to be escaped. The result is also true for tabs, which
 /// need no escape; this only costs time.
 ///
-/// The tests are the exact byte-wise "less than n" and "equal to n" of Sean Anderson's *Bit Twiddling Hacks*.
+/// The word is tested with the exact byte-wise "less than n" and "equal to n" of Sean Anderson's *Bit Twiddling Hacks*.
 #[inline]
 fn has_special(word: u64, quote: bool) -> bool {
     const ONES: u64 = u64::MAX / 255;
@@ -166,15 +166,15 @@ fn is_unprintable(byte: u8) -> bool {
     !matches!(byte, 0x20..0x7f)
 }
 
-/// Returns whether any byte [is other](is_unprintable) than visible ASCII or a space. There is no branch, so the
-/// compiler can test all bytes with vector instructions.
+/// Returns whether any of the bytes [is neither visible ASCII nor a space](is_unprintable). The code has no branch, so
+/// the compiler can test all bytes with vector instructions.
 #[inline(always)]
 fn has_unprintable(chunk: &[u8; 16]) -> bool {
     chunk.iter().fold(0, |any, byte| any | u8::from(is_unprintable(*byte))) != 0
 }
 
-/// Returns the index of the first of eight bytes that [is other](is_unprintable) than visible ASCII or a space. The
-/// tests are like those in [`has_special`], and exact up to the first byte found.
+/// Returns the index of the first of eight bytes that [is neither visible ASCII nor a space](is_unprintable). The bytes
+/// are tested as in [`has_special`]; the tests are exact up to the byte that is found.
 #[inline(always)]
 fn find_unprintable(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;

@@ -22,8 +22,8 @@ use super::descriptor as d;
 use super::signature::Signature;
 use super::{Capture, Cursor, TOO_LONG, by};
 
-/// Implements [`Capture`] for a type whose captured bytes are those of the type `$as`, which has a fixed size; `$bytes`
-/// is an expression that makes an array of them from the value.
+/// Implements [`Capture`] for a type that is captured as the bytes of another type, `$as`, which has a fixed size. The
+/// expression `$bytes` makes an array of these bytes from the value.
 macro_rules! fixed {
     ($type:ty, $of:ident, $tag:expr, $as:ty, $value:ident => $bytes:expr) => {
         impl<By: by::$of> Capture<By> for $type {
@@ -76,8 +76,8 @@ fixed!(f64, OfFloat, d::F64, f64, value => value.to_le_bytes());
 fixed!(bool, OfText, d::BOOL, u8, value => [u8::from(*value)]);
 fixed!(char, OfText, d::CHAR, u32, value => u32::from(*value).to_le_bytes());
 
-/// Implements [`Capture`] for atomics, for the ways to format that only Debug has: it captures the value that the
-/// atomic has at the call.
+/// Implements [`Capture`] for atomics. Only `{:?}` and its variants print an atomic. The captured value is the one that
+/// the atomic has at the call.
 macro_rules! atomics {
     ($width:literal: $($type:ty: $tag:expr, $as:ty, $value:ident => $bytes:expr;)*) => { $(
         #[cfg(target_has_atomic = $width)]
@@ -173,8 +173,8 @@ macro_rules! unit {
 
 unit!(Debug PaddedDebug);
 
-/// Implements [`Capture`] for a type that prints like a type inside it; `$reached` is an expression that gets the inner
-/// value from the outer one.
+/// Implements [`Capture`] for a type that prints like its inner value, such as a `Box`. The expression `$reached` gets
+/// the inner value from the outer one.
 macro_rules! transparent {
     ($([$($generics:tt)*] $by:ident, $type:ty => $inner:ty, $value:ident => $reached:expr;)*) => { $(
         impl<$($generics)*> Capture<$by> for $type {

@@ -125,8 +125,8 @@ impl<T: Capture<by::Debug>, const N: usize> Capture<by::Debug> for [T; N] {
     }
 }
 
-/// Returns the number of bytes that the elements take: at least one byte each, so that the length of a record limits
-/// their number.
+/// Returns the number of bytes that captured elements take. Each element counts at least one byte, so that the length
+/// of a record limits the number of its elements.
 #[inline(always)]
 fn elements_size<T: Capture<by::Debug>>(elements: &[T]) -> usize {
     elements.iter().fold(0, |size, element| size.saturating_add(element.size().max(1)))

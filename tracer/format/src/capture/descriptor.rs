@@ -56,7 +56,7 @@ pub(crate) const TUPLE: u8 = b'T';
 pub(crate) const NAMED: u8 = b'N';
 pub(crate) const ENUM: u8 = b'E';
 
-/// The tags of this process's pointers, `usize` and `isize`.
+/// The types and tags of pointers, `usize` and `isize`, whose width depends on the platform of this process.
 #[cfg(target_pointer_width = "32")]
 mod width {
     pub(crate) use super::{I32 as ISIZE, POINTER_32 as POINTER, U32 as USIZE};

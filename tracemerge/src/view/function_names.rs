@@ -1,5 +1,6 @@
-//! The functions in `>`, `<` and `^` lines, each with an id. The names of addresses are looked up, unless the line
-//! contains the names, as it does for sites.
+//! The functions in the lines of traces: in lines for entering (`>`) and leaving (`<`) a function, and in call stacks
+//! (`^`). Each function has an id. Names are looked up by addresses, unless the line itself contains them, as the lines
+//! of sites do.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -37,7 +38,7 @@ pub(crate) struct Function {
     place: String,
     /// Whether the name is only an offset or an address.
     is_unnamed: bool,
-    /// The build-id of the file in which the name is an offset; empty otherwise.
+    /// If the name is an offset in a file, the build-id of this file; otherwise empty.
     build_id: Vec<u8>,
 }
 
@@ -65,8 +66,8 @@ impl Function {
         Function { is_unnamed: true, build_id, ..Function::new(name, String::new()) }
     }
 
-    /// Returns the build-id of the file in which the name is an offset; empty otherwise. Equal offsets in two builds
-    /// are different functions.
+    /// If the name is an offset in a file, returns the build-id of this file; otherwise an empty slice. Equal offsets
+    /// in two builds are different functions.
     #[must_use]
     pub(crate) fn build_id(&self) -> &[u8] {
         &self.build_id
@@ -114,7 +115,7 @@ impl Function {
     }
 }
 
-/// The contents of a `>` or `<` line.
+/// What a `>` or `<` line says about a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallInfo {
     /// The function, and its caller.
@@ -128,7 +129,7 @@ pub(crate) struct CallInfo {
 /// A call, with its place and its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Called {
-    /// The place that is common to the enter and the leave record.
+    /// The place of the call, which its enter record and its leave record have in common.
     pub place: CallPlace,
     /// The function that was entered or left.
     pub function: FunctionId,
@@ -249,7 +250,7 @@ impl KnownCalls {
     }
 }
 
-/// The names of functions that a format shares with its creator.
+/// The names of functions, shared between a format and the code that has made the format.
 pub(crate) type SharedNames = Arc<Mutex<FunctionNames>>;
 
 /// Locks the shared names of functions.
@@ -276,7 +277,7 @@ struct ProcessModules {
 }
 
 impl FunctionNames {
-    /// Makes the names of functions, none of which is known yet; `settings` decide how they are looked up.
+    /// Makes an empty table of functions; `settings` decide how names are looked up.
     #[must_use]
     pub(crate) fn new(settings: Settings) -> FunctionNames {
         // Debug information refers to the files, so they are needed until the process ends.
@@ -297,7 +298,7 @@ impl FunctionNames {
         }
     }
 
-    /// Returns the index of an origin's process. Adds the process if it is new.
+    /// Returns the index of the process to which an origin belongs. Adds the process if it is new.
     pub(crate) fn process(&mut self, origin: &Origin) -> usize {
         let key = |run: &Run| (run.boot.clone(), run.pid, run.id);
         let number = *self.processes.entry(origin.run.as_ref().map(key)).or_insert(self.modules.len());

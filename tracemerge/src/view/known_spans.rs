@@ -82,12 +82,12 @@ pub(crate) struct Span {
     /// The id of the span that opened this one, if there was one.
     pub parent: Option<u64>,
     pub began: u64,
-    /// The count of threads that are in the span; `since` is the time since when at least one thread is.
+    /// The count of threads that are in the span; `since` is the time since when at least one thread is in it.
     entered: u32,
     since: u64,
-    /// The time for which a thread was in the span, without the waits of that thread for the tracer.
+    /// The time for which at least one thread was in the span, without waits for the tracer.
     pub busy: u64,
-    /// The part of the span's busy time in which the thread was off the processor; `None` if the trace has no states of
+    /// The part of the span's busy time in which threads were off the processor; `None` if the trace has no states of
     /// threads.
     pub off: Option<OffSum>,
     /// The time for which the span's threads waited for the tracer: it counts neither as busy nor as idle.
@@ -130,7 +130,7 @@ pub(crate) struct Sums {
     pub wall: Latencies,
     pub busy: Latencies,
     pub idle: Latencies,
-    /// The sum of the wall times; `busy_total` is the sum of the busy times.
+    /// The sum of the wall times, in nanoseconds; `busy_total` is the sum of the busy times.
     pub total: u64,
     pub busy_total: u64,
     /// The part of the busy times for which threads were off the processor; `None` if the trace has no states of
@@ -315,9 +315,9 @@ impl KnownSpans {
         span.fields = Some(text.into_boxed_str());
     }
 
-    /// Begins a thread's stay in a span. If the span is not known, it begins now, is opened by the innermost span
-    /// that the thread is in, and has the name that `name` returns. Returns whether the span begins now, and whether
-    /// no other thread was in the span.
+    /// Takes note that a thread enters a span. If the span is not known, it begins now: it is opened by the innermost
+    /// span that the thread is in, and has the name that `name` returns. Returns whether the span begins now, and
+    /// whether no other thread was in the span.
     pub(crate) fn enter(
         &mut self,
         key: SpanKey,
@@ -343,8 +343,8 @@ impl KnownSpans {
         (begins, span.entered == 1)
     }
 
-    /// Ends a thread's stay in a span; `work` has the thread's waits. Returns whether no thread is in the span any
-    /// more.
+    /// Takes note that a thread leaves a span; `work` has the thread's waits for the tracer. Returns whether the last
+    /// thread has now left the span.
     pub(crate) fn leave(&mut self, key: SpanKey, (thread, work): (usize, &WorkTime), now: u64) -> bool {
         let inside = self.inside.get_mut(thread);
         // Spans may be left in another order than they were entered in.

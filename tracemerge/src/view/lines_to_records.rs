@@ -82,7 +82,7 @@ impl<T: RecordSink> Sink for RecordJoiner<T> {
     }
 }
 
-/// Passes on each record of `lines`, all of one `origin`, to `next`.
+/// Passes on each record of `lines` to `next`. All lines are of the origin with the index `origin`.
 ///
 /// # Errors
 /// Returns an error if the next stage accepts no more records.
@@ -113,7 +113,7 @@ fn last_record(lines: &[u8]) -> usize {
     }
 }
 
-/// Returns the number of bytes of the `|` lines with the key `key` at the beginning of `lines`.
+/// Returns the length in bytes of those `|` lines at the beginning of `lines` that have the key `key`.
 fn continuation(lines: &[u8], key: &[u8]) -> usize {
     let continues = |line: &&[u8]| kind_of(line) == Some(Kind::Continuation) && key_of(line) == key;
     lines_of(lines).take_while(continues).map(<[u8]>::len).sum()

@@ -72,7 +72,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Makes the steps of a thread, with the ticks that pass before each step.
+/// Returns a strategy for random steps of a thread, each with the ticks that pass before it.
 pub(crate) fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
     let passed = prop_oneof![2 => Just(0), 5 => 0..30u64];
     prop::collection::vec((passed, step()), 1..400)
@@ -129,7 +129,7 @@ pub(crate) fn text(raw: &[u8]) -> Vec<u8> {
     lines_of(raw, 0..raw.len(), Path::new("raw"))
 }
 
-/// Returns `files` as inputs; each has the id of its thread.
+/// Returns `files` as inputs of a merge. Each file comes with the id of its thread.
 pub(crate) fn inputs(files: &[(PathBuf, u64)]) -> Inputs {
     let anchors = [(0, 1_000), (200, 1_700), (5_000, 30_000)];
     let anchors = anchors.map(|(ticks, wall)| Anchor::new(Ticks(ticks), Wall(wall)));
@@ -154,7 +154,7 @@ pub(crate) fn inputs(files: &[(PathBuf, u64)]) -> Inputs {
     }
 }
 
-/// Returns names of functions, none of which is known yet.
+/// Returns an empty table of names of functions.
 pub(crate) fn names() -> SharedNames {
     Arc::new(Mutex::new(FunctionNames::new(Settings::default())))
 }

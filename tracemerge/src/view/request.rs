@@ -31,7 +31,8 @@ pub(crate) struct Request {
     pub default_output: Option<PathBuf>,
     /// The logs of other programs, whose lines are inserted into the traces by the wall clock.
     pub with: Vec<PathBuf>,
-    /// The patterns of messages between machines, which put the traces of these machines in order.
+    /// The patterns of messages that machines send to each other. By these messages, the traces of the machines are put
+    /// in order.
     pub sync: Vec<SyncPatterns>,
     /// The wanted part of the traces, and its appearance.
     pub view: View,

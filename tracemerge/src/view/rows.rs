@@ -55,7 +55,7 @@ impl RowForm {
 pub(crate) enum Value {
     /// An unknown value: `null` in JSON, an empty cell in CSV.
     Unknown,
-    /// A value that is left out in JSON, and an empty cell in CSV.
+    /// A value that JSON leaves out; an empty cell in CSV.
     Absent,
     /// A truth value.
     Flag(bool),

@@ -67,7 +67,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// Returns the offset at which the digits that begin at `at` end.
+/// Returns the offset of the end of the decimal digits that begin at `at`.
 fn digits(text: &[u8], at: usize) -> usize {
     at + text[at..].iter().take_while(|b| b.is_ascii_digit()).count()
 }

@@ -123,7 +123,7 @@ pub(crate) struct OffTime {
     before: OffSum,
 }
 
-/// The periods for which a thread was off the processor; they ascend and do not overlap.
+/// The periods for which a thread was off the processor, in the order of time. They do not overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OffTimes(Vec<OffTime>);
 

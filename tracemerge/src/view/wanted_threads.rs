@@ -52,9 +52,9 @@ impl View {
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadSelector {
     text: String,
-    /// The thread's id, if the text is a number.
+    /// The wanted thread's id, if the user's text is a number.
     id: Option<u64>,
-    /// The pattern for names, or the reason why the text is no valid pattern.
+    /// The user's text as a pattern for names, or the reason why it is no valid pattern.
     pattern: Result<GlobMatcher, String>,
 }
 
@@ -70,13 +70,14 @@ impl FromStr for ThreadSelector {
 }
 
 impl ThreadSelector {
-    /// Returns the thread's id, if the text is a number.
+    /// Returns the wanted thread's id, if the user's text is a number.
     #[must_use]
     pub(crate) fn id(&self) -> Option<u64> {
         self.id
     }
 
-    /// Returns the reason why the text is no valid pattern, and can only be a label; `None` if it is a valid pattern.
+    /// Returns the reason why the user's text is no valid pattern, so that it can only be a label; `None` if it is a
+    /// valid pattern.
     #[must_use]
     pub(crate) fn no_pattern(&self) -> Option<&str> {
         self.pattern.as_ref().err().map(String::as_str)

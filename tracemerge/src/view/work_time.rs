@@ -14,7 +14,7 @@ use crate::view::thread_states::{OffSum, OffTimes};
 /// The waits of a thread for the tracer, and its periods off the processor. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkTime {
-    /// The waits, which ascend and do not overlap.
+    /// The waits, in the order of time. They do not overlap.
     waits: Vec<StandStill>,
     /// The periods off the processor; `None` if the trace has no states of this thread.
     off: Option<Arc<OffTimes>>,

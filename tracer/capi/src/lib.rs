@@ -142,7 +142,7 @@ pub extern "C" fn tracer_shutdown() -> c_int {
     number(Tracer::get().shutdown())
 }
 
-/// Stores the counters of this run.
+/// Stores the counters of this run in `stats`.
 ///
 /// # Safety
 /// `stats` is valid for a write.

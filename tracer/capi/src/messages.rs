@@ -345,8 +345,8 @@ fn conversion(text: &str) -> Option<(Kind, String, u8, &str)> {
     Some((kind, spec, letter, rest))
 }
 
-/// Reads the width or precision at the beginning of a text, if there is one, and returns it with the rest of the text;
-/// returns `None` if it is too great, or is given by an argument.
+/// Reads the width or precision at the beginning of a text. Returns the number, if there is one, and the rest of the
+/// text. Returns `None` if the number is too great, or if `*` or `$` shows that it refers to an argument.
 fn number(text: &str) -> Option<(Option<usize>, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at(digits);

@@ -1,6 +1,6 @@
-//! Functions whose hooks are dormant: clang and rustc leave room for hooks in functions (the *sleds* of XRay), which is
-//! jumped over, or is a plain return, until it is patched. This module patches the sleds at the program's start, if the
-//! program is to trace; otherwise a call costs the same as without hooks.
+//! Dormant hooks: clang and rustc can leave room for hooks at the entry and at the exits of each function (the *sleds*
+//! of XRay). Until a sled is patched, it is jumped over, or is a plain return. This module patches the sleds at the
+//! program's start, if the program is to trace; otherwise a call costs the same as without hooks.
 //!
 //! A sled has eleven bytes at an even address. The section `xray_instr_map` of a module gives their addresses:
 //!

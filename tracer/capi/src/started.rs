@@ -4,7 +4,7 @@
 
 use std::arch::global_asm;
 
-/// The message for stderr.
+/// The message that is written to stderr.
 macro_rules! text {
     () => {
         "libtracer is a library, which tracemerge run and cargo tracer load into programs"

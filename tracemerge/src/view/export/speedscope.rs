@@ -34,7 +34,7 @@ struct Profile {
 }
 
 impl Profile {
-    /// Appends a step. If its time is before that of the last step, it gets the time of the last step.
+    /// Appends a step at the time `at`, or at the time of the last step if that is later.
     fn put(&mut self, at: u64, function: FunctionId, is_end: bool) {
         let at = at.max(self.steps.last().map_or(0, |last| last.at));
         self.steps.push(Step { at, function, is_end });
@@ -69,10 +69,10 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: Some(export_events::<SpeedscopeFormat>),
 };
 
-/// The format of speedscope.
+/// The output format `speedscope`, which writes a profile of each thread.
 #[derive(Debug, Default)]
 pub(crate) struct SpeedscopeFormat {
-    /// The profile of each thread of the inventory.
+    /// The profile of each thread, by the thread's index in the inventory.
     profiles: Vec<Profile>,
     /// The time of the first event, from which the times of the profiles count.
     first: Option<u64>,

@@ -29,11 +29,11 @@ pub(crate) enum TimeMode {
 const NS: u64 = 1_000_000_000;
 /// The number of characters of a fraction: a decimal point and nine digits.
 const FRACTION: usize = 10;
-/// The number of characters before the decimal point of seconds. The point and nine digits make seconds as wide as
-/// ticks.
+/// The number of characters before the decimal point if times are shown in seconds. With the point and nine digits
+/// after it, such a time is as wide as ticks.
 const SECONDS_COLUMNS: usize = TICKS_DIGITS - FRACTION;
 
-/// The column of times.
+/// The column at the beginning of lines that shows times.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeColumn {
     /// The form of the times.
@@ -55,7 +55,7 @@ impl TimeColumn {
         TimeColumn { mode, first, zone, before: None, second: Second::default() }
     }
 
-    /// Writes the time of a record with `ticks` of `clock`.
+    /// Writes the time at `ticks` of `clock` in the form `mode`.
     pub(crate) fn write(&mut self, clock: &TickClock, ticks: Ticks, out: &mut Vec<u8>) {
         if self.mode == TimeMode::Ticks {
             return out.extend_from_slice(&ticks_digits(ticks));

@@ -58,7 +58,7 @@ const OMITTED_ASPECTS: [Aspect; 10] = [
 const ENTRY: u64 = 0;
 const EXIT: u64 = 1;
 
-/// The state of the output for a thread.
+/// What has been written so far about a thread, which uftrace calls a task.
 #[derive(Debug)]
 struct Task {
     tid: u32,
@@ -83,7 +83,7 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: Some(export_events::<UftraceFormat>),
 };
 
-/// The format of uftrace.
+/// The output format `uftrace`, which writes a directory.
 #[derive(Debug, Default)]
 pub(crate) struct UftraceFormat {
     parts: Parts,

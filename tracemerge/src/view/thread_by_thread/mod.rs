@@ -1,6 +1,6 @@
 //! Counts calls without a merge: each thread separately, several threads in parallel.
 //!
-//! One thread enters and leaves a call, so the [counts](CallCounts) do not depend on the order of records of
+//! A call is entered and left by the same thread, so the [counts](CallCounts) do not depend on the order of records of
 //! different threads. This avoids the merge, which takes most of the time. The merge is needed nevertheless if a file
 //! is damaged or out of order, if modules were loaded or unloaded, if spans are counted and there is a span, or if a
 //! thread leaves a span that it has not entered.
@@ -32,7 +32,7 @@ use crate::view::threads::ThreadIds;
 const SHARES: usize = 4;
 /// The maximum number of batches of records that the decoding thread may be ahead of the counting thread.
 const AHEAD: usize = 4;
-/// The number of bytes of text whose records are counted at once.
+/// The size of a batch, in bytes of text. The records of a batch are counted together.
 const BATCH: usize = if cfg!(test) { 200 } else { 1 << 20 };
 
 /// A source whose records are counted, with its process and its thread.

@@ -1,4 +1,4 @@
-//! Captures, for Debug, of values that consist of other values: options, results, tuples, slices.
+//! Captures, for formatting with `{:?}`, of values that consist of other values: options, results, tuples, slices.
 
 use super::descriptor as d;
 use super::signature::Signature;

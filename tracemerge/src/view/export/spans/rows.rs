@@ -10,7 +10,7 @@ use crate::view::latency::Latencies;
 use crate::view::rows::{Column, Row, RowForm, Value, table};
 use crate::view::thread_states::OffSum;
 
-/// The text for a trace without spans.
+/// The text that is printed if the trace has no spans.
 pub(crate) const NO_SPANS: &str = "no spans: calls of async functions with #[traced], and spans of tracing with the package \
     tracer-tracing, are spans\n";
 
@@ -28,7 +28,7 @@ fn cpu(off: Option<OffSum>, busy: u64) -> Option<u64> {
     Some(busy.saturating_sub(off?.all()))
 }
 
-/// Returns a percentile of `times`, or their maximum if `percent` is 100.
+/// Returns the percentile `percent` of `times`; 100 stands for the maximum.
 fn part(times: &Latencies, percent: u64) -> Value {
     if percent == 100 { times.most().into() } else { times.percentile(percent).into() }
 }
@@ -161,7 +161,7 @@ impl Row for SpanRow {
 #[derive(Debug)]
 pub(crate) struct SlowRow {
     slow: SlowSpan,
-    /// The process id, if there are several processes.
+    /// The id of the span's process; `None` if all spans are of one process.
     pid: Option<u32>,
 }
 

@@ -31,7 +31,7 @@ struct Inside {
     after: Option<Left>,
 }
 
-/// The wait of a thread for a lock.
+/// A wait of a thread for a lock or a condition that has not ended.
 #[derive(Debug)]
 struct Waiting {
     text: String,
@@ -89,7 +89,7 @@ impl Followed {
 #[derive(Debug)]
 pub(super) struct Steps {
     id: u64,
-    /// The time from which offsets count, in nanoseconds of steady time.
+    /// The beginning of the trace, from which shown times count, in nanoseconds of steady time.
     first: u64,
     followed: BTreeMap<usize, Followed>,
     /// The spans that each thread is in, the innermost last.
@@ -99,7 +99,8 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Follows the spans with the id `id`, with offsets from `first`.
+    /// Makes an empty list of the steps of spans with the id `id`. Shown times count from `first`, in nanoseconds of
+    /// steady time.
     pub(super) fn new(id: u64, first: u64) -> Steps {
         let (followed, inside) = (BTreeMap::new(), Vec::new());
         Steps { id, first, followed, inside, waiting: HashMap::new(), chains: Chains::default() }
@@ -411,7 +412,7 @@ impl Steps {
     }
 }
 
-/// Adds a busy time of another span, while the followed span is idle.
+/// Adds `ns` nanoseconds to the busy time of another span, one that was busy while the followed span was idle.
 fn add_busy(followed: &mut Followed, id: u64, name: &str, ns: u64) {
     if followed.others.len() < OTHERS.0 || followed.others.contains_key(&id) {
         followed.others.entry(id).or_insert_with(|| (format!("{name} #{id}"), 0)).1 += ns;

@@ -1,4 +1,5 @@
-//! The numbers in messages: the places of a template that hold numbers, and their ranges.
+//! The ranges of the numbers in messages: for each placeholder of a site's template, the least and the greatest number
+//! that the site's messages have there.
 
 use std::collections::HashMap;
 
@@ -10,12 +11,12 @@ use trace_format::template::{Piece, Position, Template};
 /// The numbers in the messages of one site, by the placeholders of the site's template.
 #[derive(Clone, Debug)]
 pub(super) struct Arguments {
-    /// The text before each placeholder, and the text after the last one.
+    /// The text of the template before each placeholder, and after the last one.
     literals: Vec<String>,
     places: Vec<Place>,
 }
 
-/// A placeholder of a template.
+/// A placeholder of a template, and the range of the numbers that messages have there.
 #[derive(Clone, Debug)]
 struct Place {
     name: String,

@@ -32,7 +32,7 @@ use crate::view::sorts::{Sort, SortId, Sorts};
 use crate::view::span_threads::SpanThreads;
 use crate::view::threads::{Thread, ThreadIds, Threads};
 
-/// The maximum number of characters of a message in the table.
+/// The maximum number of characters of a message that the table shows.
 const MESSAGE: usize = 60;
 
 /// The layout of `stats`: counts of messages.
@@ -146,7 +146,7 @@ struct Counted {
     arguments: Option<Arguments>,
 }
 
-/// The statistics. Times are in nanoseconds.
+/// The statistics that the view shows. Times are in nanoseconds.
 #[derive(Debug)]
 struct Stats {
     /// The number of messages.
@@ -159,7 +159,7 @@ struct Stats {
     by_sort: Vec<SortRow>,
 }
 
-/// One sort of messages.
+/// A row of the table: one sort of messages, or the messages about calls of one function.
 #[derive(Debug)]
 struct SortRow {
     message: String,

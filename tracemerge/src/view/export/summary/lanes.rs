@@ -43,7 +43,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Makes lanes over this period of steady time, in nanoseconds.
+    /// Makes empty lanes for the period from `period.0` to `period.1`, in nanoseconds of steady time.
     pub(super) fn new(period: (u64, u64)) -> Lanes {
         Lanes { period, lanes: Vec::new(), sums: Vec::new(), records: Vec::new() }
     }

@@ -22,7 +22,7 @@ use crate::view::function_names::{FunctionId, lock};
 use crate::view::layout::{Context, Layout, Needs, Subcommand};
 use crate::view::thread_states::Off;
 
-/// The version of the JSON. It increases if a field changes its meaning or is removed.
+/// The version of the JSON output. It increases if a field changes its meaning or is removed.
 const VERSION: u32 = 1;
 /// The number of functions that are listed.
 const FUNCTIONS: usize = 10;
@@ -99,13 +99,13 @@ struct OpenWait {
     thread: String,
     /// The lock or condition, and the place in the source where the thread waits.
     what: String,
-    /// The duration of the wait up to the end of the trace, in nanoseconds.
+    /// The duration of the wait up to the last sign of life of the process, in nanoseconds.
     ns: u64,
     #[serde(skip)]
     since: u64,
 }
 
-/// The activity of a thread at one moment.
+/// What a thread is doing at the time of the record that was read last.
 #[derive(Clone, Debug, Default)]
 struct ThreadNow {
     /// The steady time since when the thread is in calls, in nanoseconds; `None` if it is in none.
@@ -136,7 +136,7 @@ struct SummaryFormat {
     polls: u64,
     messages: u64,
     lost: u64,
-    /// The processes that were killed, by their indices.
+    /// The indices of the processes that were killed.
     killed: HashSet<usize>,
     /// The number of notifications that reached no waiting thread.
     silent: u64,

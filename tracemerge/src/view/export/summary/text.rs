@@ -9,11 +9,11 @@ use crate::view::export::summary::{Summary, ThreadRow};
 use crate::view::thread_states::table_of_totals;
 use crate::view::threads::Threads;
 
-/// The number of threads whose lanes are shown.
+/// The maximum number of threads whose lanes are shown.
 const LANES: usize = 4;
-/// The number of open waits and calls that are shown.
+/// The maximum number of open waits and open calls, counted together, that are shown.
 const OPEN: usize = 2;
-/// The number of characters for the labels of threads.
+/// The maximum number of characters that a thread's label takes.
 const LABEL: usize = 20;
 /// The size of a screen: the number of characters in a line, and the number of lines besides the line for the prompt.
 const SCREEN: (usize, usize) = (80, 23);

@@ -17,7 +17,8 @@ const PART: usize = 1 << 20;
 /// The lines of one thread that wait for the end of the output.
 #[derive(Debug)]
 pub(super) struct ThreadLines {
-    /// The column of the times, which may depend on the thread's previous line.
+    /// The column of times for this thread's lines. Each thread has its own, because a time may be shown relative to
+    /// the thread's previous line.
     time: TimeColumn,
     /// The thread's last line, to which equal lines are added.
     pub folded: FoldedLines,

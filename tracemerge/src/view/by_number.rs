@@ -4,10 +4,10 @@
 
 use crate::file::fast_map::FastMap;
 
-/// The maximum number of elements of the array for each number that has a value.
+/// The largest ratio of the length of a table's array to the number of stored values.
 const PLACES: usize = 16;
-/// A constant that is added to the count of numbers that have a value before it is multiplied by [`PLACES`], so that
-/// a table with few values has an array, too.
+/// A constant that is added to the number of stored values before their product with [`PLACES`] limits the length of
+/// the array, so that a table with few values has an array, too.
 const MAX_EXTRA_LENGTH: usize = 8;
 
 /// A table of values by number. A number for which no value was stored has the default value.
@@ -20,7 +20,7 @@ pub(crate) struct ByNumber<T> {
 }
 
 impl<T: Copy + Default> ByNumber<T> {
-    /// Returns the value of a number.
+    /// Returns the value that is stored for `number`, or the default value if none is stored.
     #[inline]
     #[must_use]
     pub(crate) fn get(&self, number: u32) -> T {
@@ -30,7 +30,7 @@ impl<T: Copy + Default> ByNumber<T> {
         }
     }
 
-    /// Returns a mutable reference to the value of a number.
+    /// Returns a mutable reference to the value for `number`. Stores the default value first if none is stored.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> &mut T {
         if number as usize >= self.dense.len() {

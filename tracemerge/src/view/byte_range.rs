@@ -1,8 +1,8 @@
-//! Finds the bytes of a file whose lines are in a period, without reading the other bytes. This happens after
+//! Finds which bytes of a file hold the lines of a period of time, without reading the other bytes. This happens after
 //! the inputs are opened and before they are merged.
 //!
-//! The lines of a file are in order, so a binary search finds both ends of a period; it examines about thirty
-//! lines. For files whose lines are out of order see [`crate::view::breaks`].
+//! The lines of a file are in order of their ticks, so a binary search finds both ends of a period; it examines about
+//! thirty lines. For files whose lines are out of order see [`crate::view::breaks`].
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,8 +16,8 @@ use crate::input::boundary::{Boundary, first_from};
 use crate::input::slice::TickPeriod;
 use crate::input::source::{Content, SortedRange, Source};
 
-/// Narrows a sorted range to the bytes whose lines are in `period`. The range of a rendered source stays whole if the
-/// source has such lines, and becomes empty otherwise.
+/// Narrows a sorted range to the bytes whose lines are in `period`. The range of a rendered source, which has no bytes
+/// yet, becomes the whole source if the source has lines in `period`, and empty otherwise.
 #[must_use]
 pub(crate) fn narrowed(range: SortedRange, source: &Source, period: TickPeriod) -> SortedRange {
     if let Content::Rendered(render) = source.content() {
@@ -38,8 +38,9 @@ pub(crate) fn narrowed(range: SortedRange, source: &Source, period: TickPeriod) 
     SortedRange { start, end: end.max(start), ..range }
 }
 
-/// Returns the ticks of the oldest of the newest `wanted` messages of all `ranges` together; `None` if there are
-/// fewer messages. Reads each range backwards from its end, only until older messages can no longer be among these.
+/// Returns the ticks of the oldest of the newest `wanted` messages of all `ranges` together; `None` if there are fewer
+/// messages. Reads each range backwards from its end, and stops at the first message that is too old to be among the
+/// newest.
 #[must_use]
 pub(crate) fn since_for_last(
     sources: &[Source],

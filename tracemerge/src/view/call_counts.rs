@@ -1,9 +1,9 @@
 //! Counts calls and their times, by function and by call path.
 //!
-//! The calls of one thread do not depend on those of another thread, except spans that another thread leaves. So the
-//! records of different threads may arrive in any order, unless [`CallCounts::needs_merge`] becomes true; only the
-//! records of each thread must be in order. Some threads may be counted separately ([`CallCounts::part`]) and
-//! [added](CallCounts::add).
+//! A thread's calls are counted from the thread's own records, which must be in order; the records of different threads
+//! may arrive in any order. The exception is a span that one thread enters and another thread leaves: then
+//! [`CallCounts::needs_merge`] becomes true. Groups of threads may be counted separately ([`CallCounts::part`]) and the
+//! results [added](CallCounts::add).
 
 use std::collections::HashMap;
 
@@ -29,17 +29,17 @@ use crate::view::threads::{Thread, ThreadIds, Threads};
 /// The settings of [`CallCounts`]: which counts are made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counting {
-    /// Whether the calls of each function are counted for each thread.
+    /// Whether the calls of each function are counted for each thread separately.
     pub by_thread: bool,
     /// Whether the time of each call path is counted.
     pub paths: bool,
-    /// The depth up to which calls have paths of their own.
+    /// The depth of nesting up to which calls have paths of their own. Deeper calls are folded.
     pub depth: Depth,
     /// Whether spans are counted, which needs the records of all threads in the order of the merge.
     pub spans: bool,
 }
 
-/// Removes the escapes from `escaped`, a text of a trace.
+/// Converts a text of a trace, `escaped`, to a string without escapes.
 fn plain(escaped: &[u8]) -> String {
     String::from_utf8_lossy(&unescape(escaped)).into_owned()
 }
@@ -51,15 +51,15 @@ pub(crate) struct CallCounts {
     counting: Counting,
     threads: Threads,
     call_info: KnownCalls,
-    /// The open calls of each thread.
+    /// The open calls of each thread: those that were entered and not left yet.
     open: Vec<OpenThread>,
     /// The counts of each called function: of all threads together, or of each thread if that is wanted.
     counted: Vec<(usize, FunctionId, Counted)>,
-    /// The index in `counted` plus 1, by the index of the thread (0 if threads are counted together) and by function;
-    /// 0 if the function has no entry.
+    /// For each thread (or for all together, at index 0) and each function, the index in `counted` plus 1; 0 if the
+    /// function has no entry.
     place_of: Vec<ByNumber<u32>>,
     paths: Paths,
-    /// The count of calls without a leave record that ended together with an enclosing call.
+    /// The count of calls without a leave record. Such a call ends when the call around it ends.
     unseen: u64,
     /// The count of calls that were still open when their thread or the trace ended.
     still_open: u64,
@@ -89,7 +89,7 @@ pub(crate) struct OtherRecords {
     pub spans: u64,
     /// The count of leave records that ended a span.
     pub ends: u64,
-    /// The count of leave records that were written because a panic unwinds the stack.
+    /// The count of leave records that were written because a panic unwound the stack.
     pub unwinding: u64,
     /// The count of calls with a known call site.
     pub call_sites: u64,
@@ -100,7 +100,7 @@ pub(crate) struct OtherRecords {
 pub(crate) struct CutCalls {
     /// The count of leave records without an enter record.
     pub unmatched: u64,
-    /// The count of calls without a leave record that ended together with an enclosing call.
+    /// The count of calls without a leave record that ended because the call around them ended.
     pub unseen: u64,
     /// The count of calls that were open when their thread or the trace ended.
     pub still_open: u64,
@@ -111,7 +111,7 @@ pub(crate) struct CutCalls {
 pub(crate) struct Recursion {
     /// The index of the thread.
     pub thread: usize,
-    /// The function of which the calls are.
+    /// The function that was called recursively.
     pub function: FunctionId,
     /// The count of the function's open calls in the thread.
     pub calls: u32,
@@ -133,13 +133,14 @@ struct OpenThread {
 pub(crate) struct Counted {
     /// The number of calls.
     pub calls: u64,
-    /// The time of all calls, except calls inside another call of the same function.
+    /// The sum of the times of all calls that are not inside another call of the same function.
     pub total: u64,
-    /// The sum of the times of all calls.
+    /// The sum of the times of all calls, recursive calls included.
     pub sum: u64,
-    /// The time of all calls without the calls inside them.
+    /// The sum of the times of all calls, each without the calls inside it.
     pub own: u64,
-    /// The part of `own` in which the thread was off the processor; unknown without the states of the thread.
+    /// The part of `own` in which the thread was not running on a processor; unknown if the states of the thread are
+    /// unknown.
     pub off: OffSum,
     /// The time of the shortest call.
     pub min: u64,
@@ -156,8 +157,9 @@ impl Counted {
         self.sum.checked_div(self.calls).unwrap_or(0)
     }
 
-    /// Adds a call to the counts: its `total` time, its `own` time without the calls inside it, and the part of `own`
-    /// for which its thread was off the processor.
+    /// Adds a call to the counts: its `total` time, its `own` time without the calls inside it, and `off`, the part of
+    /// `own` for which its thread was not running on a processor. `is_recursive` says whether the call is inside
+    /// another call of the function.
     fn call(&mut self, total: u64, own: u64, off: &OffSum, is_recursive: bool) {
         self.min = if self.calls == 0 { total } else { self.min.min(total) };
         self.calls += 1;
@@ -183,7 +185,7 @@ impl Counted {
     }
 }
 
-/// The paths of calls: a tree of functions.
+/// The call paths of all threads, as a tree: each path adds one function to the path of its parent.
 #[derive(Debug, Default)]
 struct Paths {
     /// For each path, the index of its parent, and its last function. A path that is only a thread has no parent, and
@@ -194,8 +196,8 @@ struct Paths {
     own: Vec<(u64, u64)>,
 }
 
-/// A step of a path that stands for all calls nested too deeply. Only one more step follows it: the called function,
-/// whatever the depth of the call.
+/// The step of a path that stands for all calls nested too deeply to have paths of their own. The only step after it is
+/// the function that was called, however deep the call is.
 const FOLDED: FunctionId = FunctionId::MAX;
 
 impl OpenThread {
@@ -236,15 +238,16 @@ impl Paths {
         *sum = (sum.0.saturating_add(own), sum.1 + 1);
     }
 
-    /// Returns whether a path with this parent ends in a function that was called too deeply to have a path of its
-    /// own.
+    /// Returns whether the children of the path `around` stand for calls that are too deeply nested to have paths of
+    /// their own.
     fn is_folded(&self, around: Option<u32>) -> bool {
         around.is_some_and(|around| {
             self.nodes[around as usize].1 == FOLDED && self.nodes[around as usize].0.is_some()
         })
     }
 
-    /// Adds the times of paths that were counted separately. Returns the index in `self` of each path of `other`.
+    /// Adds the paths of `other`, which were counted separately, and their times. Returns the index in `self` of each
+    /// path of `other`.
     fn add(&mut self, other: &Paths) -> Vec<u32> {
         let mut here: Vec<u32> = Vec::with_capacity(other.nodes.len());
         // The parent of a path always comes before the path.
@@ -259,7 +262,7 @@ impl Paths {
 }
 
 impl CallCounts {
-    /// Makes counts of the calls of `threads`.
+    /// Creates empty counts for the calls of `threads`.
     #[must_use]
     pub(crate) fn new(counting: Counting, threads: Threads) -> CallCounts {
         CallCounts {
@@ -287,8 +290,8 @@ impl CallCounts {
         self.threads.names()
     }
 
-    /// Returns the indices of the thread and the process to which the origin with the index `number` belongs. Assigns
-    /// them if the origin is new.
+    /// Returns the indices of the thread and the process to which an origin of records (a file or a ring) belongs, by
+    /// the origin's index `number`. Assigns them if the origin is new.
     #[inline]
     pub(crate) fn ids(&mut self, number: usize, origin: &Origin) -> ThreadIds {
         let ids = self.threads.ids(number, origin);
@@ -315,12 +318,13 @@ impl CallCounts {
         self.open.get(thread)?.calls.open().last().map(|call| (call.function, call.entered))
     }
 
-    /// Sets the time from which offsets count: the steady time of the first line of the chosen runs, in nanoseconds.
+    /// Sets the time that offsets are measured from: the steady time of the first line of the chosen runs, in
+    /// nanoseconds.
     pub(crate) fn begin_at(&mut self, first: u64) {
         self.threads.begin_at(first);
     }
 
-    /// Sets the label of the thread of an origin.
+    /// Sets the label of the thread to which the records of an origin (a file or a ring) belong.
     pub(crate) fn label_thread(&mut self, number: usize, origin: &Origin, label: String) {
         self.ids(number, origin);
         self.threads.learn(number, origin, label);
@@ -368,7 +372,7 @@ impl CallCounts {
         self.spans.as_ref().map(KnownSpans::sums)
     }
 
-    /// Returns the counts of lines of unknown kinds.
+    /// Returns how many lines of each unknown kind there were.
     #[must_use]
     pub(crate) fn other_kinds(&self) -> &OtherKinds {
         &self.other_kinds
@@ -460,8 +464,8 @@ impl CallCounts {
         }
     }
 
-    /// Adds an enter or leave record of a thread. Returns the thread whose call begins or ends: another thread if
-    /// that one has entered the span that the record leaves.
+    /// Adds an enter or leave record of a thread. Returns the thread whose call begins or ends: usually `thread`, or
+    /// the thread that has entered the span, if another thread leaves the span.
     #[inline]
     fn call(&mut self, thread: usize, is_entered: bool, call_info: &CallInfo, ticks: Ticks) -> usize {
         let &CallInfo { called, span, left } = call_info;
@@ -491,8 +495,8 @@ impl CallCounts {
         spans.enter((process, span), name, thread, now);
     }
 
-    /// Ends a thread's stay in a span, and the span itself if the leave record says so. Returns the thread that has the
-    /// span's open call, which ends now.
+    /// Ends a thread's stay in a span, and the span itself if the leave record says so. Returns the thread whose open
+    /// call of the span ends now.
     #[cold]
     fn leave_span(&mut self, thread: usize, span: u64, call_info: &CallInfo, now: u64) -> usize {
         let key = (self.threads.threads()[thread].process, span);
@@ -507,7 +511,7 @@ impl CallCounts {
         of
     }
 
-    /// Begins or ends a span, or adds to its fields, if a message says so.
+    /// If a message says that a span begins, ends or gets further fields, updates the span.
     #[cold]
     fn message_of_span(&mut self, ids: ThreadIds, record: &RecordText<'_>) {
         let now = self.threads.time(ids.thread, record.ticks);
@@ -519,7 +523,7 @@ impl CallCounts {
         }
     }
 
-    /// Ends the spans that are still open, at the last signs of life of their processes.
+    /// Ends the spans that are still open, each at the last sign of life of its process.
     fn end_spans(&mut self) {
         let Some(spans) = &mut self.spans else { return };
         for (thread, of) in self.threads.threads().iter().enumerate() {
@@ -534,7 +538,7 @@ impl CallCounts {
     }
 
     /// Adds a record, which must be the next one of its thread. Returns the thread whose calls may have changed:
-    /// another thread if that one has entered the span that the record leaves.
+    /// usually the thread of the record, or the thread that has entered the span, if another thread leaves the span.
     pub(crate) fn record(&mut self, origin: &Origin, record: &RecordText<'_>) -> usize {
         let ids = self.ids(record.origin, origin);
         let ThreadIds { thread, process, named } = ids;
@@ -572,7 +576,7 @@ impl CallCounts {
         thread
     }
 
-    /// Adds the enter record of a call by a thread, at a time in nanoseconds.
+    /// Adds the enter record of a call by a thread. `now` is the time of the record, in nanoseconds.
     #[inline]
     fn enter(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
         let open = &mut self.open[thread];
@@ -588,7 +592,7 @@ impl CallCounts {
         self.others.call_sites += u64::from(called.from.is_some());
     }
 
-    /// Adds the leave record of a call by a thread, at a time in nanoseconds.
+    /// Adds the leave record of a call by a thread. `now` is the time of the record, in nanoseconds.
     #[inline]
     fn leave(&mut self, thread: usize, called: Called, span: Option<u64>, now: u64) {
         let open = &mut self.open[thread];
@@ -602,8 +606,9 @@ impl CallCounts {
         }
     }
 
-    /// Reorders the values that are stored for each open call if calls outlive the call that is left now. Adds the
-    /// times that the outliving calls have taken so far to the times of the calls around them.
+    /// Handles a call that is left while calls inside it continue: reorders the values that are stored for each open
+    /// call, and adds the time that the continuing calls have taken so far to the inner times of the ending calls
+    /// around them.
     #[cold]
     fn overlap(&mut self, thread: usize, left: usize, now: u64) {
         let OpenThread { calls, paths, off_inside } = &mut self.open[thread];
@@ -645,7 +650,7 @@ impl CallCounts {
         self.counted(thread, call.function).call(total, own, &off, is_recursive);
     }
 
-    /// Returns the part of a call's own time for which its thread was off the processor.
+    /// Returns the part of a call's own time for which its thread was not running on a processor.
     #[inline]
     fn own_off(&mut self, thread: usize, call: &OpenCall, now: u64, own: u64) -> OffSum {
         let Some(total) = self.threads.work(thread).off_between(call.entered, now) else {
@@ -688,20 +693,19 @@ impl CallCounts {
         }
     }
 
-    /// Returns empty counts with the same settings that know no threads yet.
+    /// Returns empty counts with the same settings, which know no threads yet.
     #[must_use]
     pub(crate) fn anew(&self) -> CallCounts {
         CallCounts::new(self.counting, self.threads.anew())
     }
 
-    /// Returns empty counts that know the same threads, by the same indices.
+    /// Returns empty counts with the same settings and the same threads, which keep their indices.
     #[must_use]
     pub(crate) fn part(&self) -> CallCounts {
         CallCounts::new(self.counting, self.threads.clone())
     }
 
-    /// Adds the counts of a [part](CallCounts::part). Different parts must have taken records of different
-    /// threads.
+    /// Adds the counts of a [part](CallCounts::part). No two parts may have taken records of the same thread.
     pub(crate) fn add(&mut self, part: CallCounts) {
         for (thread, function, counted) in &part.counted {
             self.counted(*thread, *function).add(counted);

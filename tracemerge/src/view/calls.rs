@@ -3,20 +3,22 @@
 //! A leave record belongs to the innermost open call of the same place: both records have the address of the entered
 //! function, or the site. Hooks of some compilers do not name the function in the leave record, which then belongs to
 //! the innermost open call of a hook. The name of a function may have become known between the two records. A leave
-//! record without an open call is ignored: its enter record was lost, or is before the examined part. So the depth
-//! never drifts.
+//! record without an open call is ignored: its enter record was lost, or is before the examined part of the trace. So
+//! the computed depth stays right.
 //!
-//! If a call is left while calls inside it are still open, there are two explanations. Either the inner calls have no
-//! leave record of their own, because it was lost, or because a `longjmp` or an unwinding that runs no code has ended
-//! them: then they end with the enclosing call. Or they *outlive* the enclosing call, because its guard is dropped
-//! before they end: then they are moved below the enclosing call in the stack, overlap with it, and have their leave
-//! records later. [`OpenCalls::outlives`] decides.
+//! If a call is left while calls inside it are still open, there are two explanations:
+//! * The inner calls have no leave record of their own, because it was lost, or because a `longjmp` or an unwinding
+//!   that runs no code has ended them. Then they end with the enclosing call.
+//! * The inner calls *outlive* the enclosing call, because its guard is dropped before they end. Then they are moved
+//!   below the enclosing call in the stack, overlap with it, and have their leave records later.
+//!
+//! [`OpenCalls::outlives`] decides which explanation holds for a call.
 //!
 //! If nested calls are shown, those beyond a [`Depth`] are folded: [`OpenCalls::pop_shown`] returns them as one call,
 //! with the count of the folded calls, for every view and format.
 //!
-//! Calls without a leave record end with their thread, or when tracing is switched off ([`cut`]). If their thread
-//! still runs or was killed, they are counted until the last sign of life of their process
+//! Calls without a leave record end with their thread, or when tracing is switched off ([`cut`]). If their thread still
+//! runs or was killed, they are counted until the last sign of life of their process
 //! ([`Threads::last`](crate::view::threads::Threads::last)).
 
 use trace_format::line::Ticks;
@@ -34,7 +36,7 @@ pub(crate) enum Depth {
     /// The default depth: as many nested calls as people can read, and as viewers can lay out.
     #[default]
     Usual,
-    /// At most this many nested calls, as the user has asked, for an overview.
+    /// At most this many nested calls, as the user has asked.
     AtMost(usize),
     /// All nested calls: none is folded.
     All,
@@ -55,7 +57,7 @@ impl Depth {
     }
 }
 
-/// Calls that are folded into one: all calls nested too deeply.
+/// Calls that are shown as one call, because they are nested too deeply.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Folded {
     /// The count of folded calls of each function.
@@ -81,9 +83,8 @@ impl Folded {
         self.calls.values().sum()
     }
 
-    /// Returns the text that is shown in place of the calls: `… 261,791 more calls of f`, or, if several
-    /// functions were called, `… 261,791 more calls (261,700 of f)`, which names the function that was called
-    /// most.
+    /// Returns the text that is shown in place of the calls: `… 261,791 more calls of f`, or, if several functions were
+    /// called, `… 261,791 more calls (261,700 of f)`, with the function that has the most calls.
     #[must_use]
     pub(crate) fn text<'n>(&self, name: impl Fn(FunctionId) -> &'n str) -> String {
         let all = self.calls();
@@ -123,25 +124,24 @@ pub(crate) struct OpenCall {
     /// The depth at which the call is shown: one more than the depth of the innermost call that was open when this
     /// call was entered; 0 if no call was open.
     pub depth: usize,
-    /// Whether a call around this call was left before it.
+    /// Whether this call outlives another call: a call around it was left earlier.
     pub outlives: bool,
-    /// The end of the part of this call's time that was already added to `inner` of the call around it, in
-    /// nanoseconds.
+    /// The time up to which this call's duration was already added to `inner` of the call around it, in nanoseconds.
     counted_until: u64,
-    /// The count of losses of records that the thread had reported when the call was entered.
+    /// The number of times that the thread had reported lost records before the call was entered.
     losses: u64,
 }
 
 impl OpenCall {
-    /// Returns the end of the part of this call's time that was already added to `inner` of the call around it, in
+    /// Returns the time up to which this call's duration was already added to `inner` of the call around it, in
     /// nanoseconds.
     #[must_use]
     pub(crate) fn counted_until(&self) -> u64 {
         self.counted_until
     }
 
-    /// Returns the total time of the call, and its time without the calls inside it, both in nanoseconds and
-    /// without the waits of its thread, if it ends at `now`.
+    /// Returns the duration of the call if it ends at `now`, and the same without the calls inside it. Both are in
+    /// nanoseconds and leave out the waits of the thread.
     #[inline]
     #[must_use]
     pub(crate) fn taken(&self, now: u64, work: &WorkTime) -> (u64, u64) {
@@ -153,13 +153,14 @@ impl OpenCall {
 /// The place that is common to the enter and the leave record of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CallPlace {
-    /// An address in a function that has made a guard.
+    /// The address of a function that records its calls by a guard.
     Address(u64),
-    /// An address in a function that has called a compiler's hook: the call is a frame of the stack.
+    /// The address of a function that records its calls by a compiler's hook: the call is a frame of the stack.
     Frame(u64),
-    /// The innermost open call of a hook, for a leave record of a hook that names no function.
+    /// The place of a leave record of a hook that names no function: it belongs to the innermost open call of a hook.
     Last,
-    /// A site: the function that it names, and its number if it shares its line with an earlier site, otherwise 0.
+    /// A site: the function that the site names, and the number of the site if it shares its line with an earlier site,
+    /// otherwise 0.
     Site(FunctionId, u32),
 }
 
@@ -174,7 +175,7 @@ impl CallPlace {
 pub(crate) enum Ending {
     /// The call has a leave record.
     Left,
-    /// The call has no leave record, and an enclosing call has ended.
+    /// The call has no leave record, and ended because an enclosing call ended.
     Unseen,
 }
 
@@ -197,36 +198,36 @@ pub(crate) struct OpenCalls {
     of_function: ByNumber<u32>,
     /// The count of leave records that belong to no open call.
     pub unmatched: u64,
-    /// The count of open calls of each place and span. Created when a search through many calls finds none for a
+    /// The count of open calls of each place and span. Created when a search through many calls finds no call for a
     /// leave record.
     by_place: Option<FastMap<(CallPlace, Option<u64>), u32>>,
-    /// The calls that have ended inside an open folded call.
+    /// The calls that have ended inside a folded call that is still open.
     folded: Folded,
-    /// The limit that a view sets: if more calls than this are open, no call may outlive the call around it. At most
-    /// [`MOST_OVERLAPPING`], which is also the limit if the view sets none.
+    /// The limit that a view sets: if more calls than this are open, no call may outlive the call around it. `None`
+    /// stands for [`MOST_OVERLAPPING`], and a greater limit counts as this number.
     overlap_up_to: Option<usize>,
-    /// The count of losses of records that the thread has reported so far.
+    /// The number of times that the thread has reported lost records so far.
     losses: u64,
-    /// The open calls in the order into which the last leave record has put them, from the first outliving call
-    /// inwards: for each, its former index, counted from the left call. Empty if no call has outlived the left one.
+    /// How the last leave record has reordered the open calls: for each call, from the first outliving call inwards,
+    /// its former index, counted from the call that was left. Empty if no call has outlived the call that was left.
     order: Vec<usize>,
     /// The count of calls that have outlived the call that was left last.
     outliving: usize,
-    /// The index of the open call around the last removed one.
+    /// The index of the open call that is directly around the call removed last.
     around: Option<usize>,
 }
 
-/// The maximum number of open calls that each leave record may search in vain. If more are open, their count by place
-/// tells whether a search can succeed.
+/// The number of open calls up to which every leave record may search them. If a search through more calls fails, the
+/// calls are also counted by place, and later searches look there first.
 const MAX_SEARCHED_CALLS: usize = 64;
 
-/// The number of open calls above which no call may outlive the call around it, because the search for outliving
-/// calls examines all calls inside the left one.
+/// The number of open calls above which no call may outlive the call around it. The search for outliving calls examines
+/// all calls inside the call that is left, which would take long.
 const MOST_OVERLAPPING: usize = 1000;
 
 impl OpenCalls {
-    /// Lets calls outlive the calls around them only as long as at most `most` calls are open, for views that fold
-    /// deeper calls.
+    /// Limits overlapping calls: a call may outlive the call around it only if at most `most` calls are open. For views
+    /// that fold deeper calls.
     pub(crate) fn overlap_up_to(&mut self, most: usize) {
         self.overlap_up_to = Some(most);
     }
@@ -244,17 +245,17 @@ impl OpenCalls {
         self.losses += 1;
     }
 
-    /// Returns the calls that have outlived the call that the last leave record has left; `left` is the count that
-    /// [`leave`](OpenCalls::leave) has returned for this record. Until the left call is removed, they come directly
-    /// before it.
+    /// Returns the calls that have outlived the call of the last leave record; `left` is the count that
+    /// [`leave`](OpenCalls::leave) has returned for this record. Until the call of the record is removed, the outliving
+    /// calls come directly before it.
     #[must_use]
     pub(crate) fn outliving(&self, left: usize) -> &[OpenCall] {
         let first = left.saturating_sub(self.outliving);
         self.calls.get(first..left).unwrap_or_default()
     }
 
-    /// Reorders `values`, one for each open call, as the last leave record has reordered the calls. `left` is the
-    /// count that [`leave`](OpenCalls::leave) has returned for this record.
+    /// Reorders `values`, which has one element for each open call, in the way in which the last leave record has
+    /// reordered the calls. `left` is the count that [`leave`](OpenCalls::leave) has returned for this record.
     pub(crate) fn reorder<T: Clone>(&self, left: usize, values: &mut [T]) {
         let Some(values) = values.get_mut(left.saturating_sub(self.outliving)..) else { return };
         let former = values.to_vec();
@@ -263,21 +264,21 @@ impl OpenCalls {
         }
     }
 
-    /// Returns the index of the open call around the last removed one, if there is one.
+    /// Returns the index of the open call that is directly around the call removed last, if there is one.
     #[must_use]
     pub(crate) fn around(&self) -> Option<usize> {
         self.around
     }
 
-    /// Returns the open calls in the order into which the last leave record has put them, from the first outliving
-    /// call inwards: for each, its former index, counted from the left call.
+    /// Returns how the last leave record has reordered the open calls: for each call, from the first outliving call
+    /// inwards, its former index, counted from the call that was left.
     #[must_use]
     pub(crate) fn order(&self) -> &[usize] {
         &self.order
     }
 
-    /// Returns, for each outliving call that was directly inside a call which ends now, the index of the outliving
-    /// call and the index of the ending call.
+    /// Returns pairs of indices: each outliving call that was directly inside a call which ends now, and this ending
+    /// call.
     #[must_use]
     pub(crate) fn overlaps(&self, left: usize) -> Vec<(usize, usize)> {
         let first = left.saturating_sub(self.outliving);
@@ -304,13 +305,14 @@ impl OpenCalls {
         }
     }
 
-    /// Returns whether `call`, which is inside the call at index `left` that is left now, will have its leave record
-    /// later.
+    /// Returns whether `call` outlives the call around it, at index `left`, which is left now: whether the leave record
+    /// of `call` comes later.
     ///
-    /// A frame of the stack inside another frame will have no leave record. If records of the thread were lost since
-    /// `call` was entered, its leave record may be among them, and the result is false. A guard always writes a leave
-    /// record, unless a `longjmp` of C skips it. So a guard that is known only by its address outlives only one call,
-    /// and none if another guard of the same place already outlives one.
+    /// * A frame of the stack cannot outlive another frame.
+    /// * If records of the thread were lost since `call` was entered, its leave record may be among them, and the
+    ///   result is false.
+    /// * A guard always writes a leave record, unless a `longjmp` of C skips it. So a guard that is known only by its
+    ///   address outlives only one call, and none if another guard of the same place already outlives one.
     fn outlives(&self, call: &OpenCall, left: usize) -> bool {
         let (around, outer) = (self.calls[left], &self.calls[..left]);
         call.losses == self.losses
@@ -323,8 +325,8 @@ impl OpenCalls {
             }
     }
 
-    /// Moves the calls that outlive the call at index `at` below it in the stack. Returns the new index of the left
-    /// call.
+    /// Moves the calls that outlive the call at index `at` before this call. Returns the new index of the call that is
+    /// left.
     #[cold]
     fn keep_outliving(&mut self, at: usize) -> usize {
         let outlives = |call: &OpenCall| self.outlives(call, at);
@@ -371,10 +373,10 @@ impl OpenCalls {
         *self.of_function.get_mut(function) += 1;
     }
 
-    /// Finds the open call of a leave record. Returns the count of calls that remain open; the caller must
-    /// [remove](OpenCalls::pop) the others, the innermost first. Returns `None` if the record ends no open call. Sets
-    /// the function of the call to `function`, which may have become known since the call was entered. Calls that
-    /// outlive the left call are among those that remain: see [`outliving`](OpenCalls::outliving).
+    /// Finds the open call that a leave record ends. Returns the count of calls that remain open; the caller must
+    /// [remove](OpenCalls::pop) the calls beyond this count, the innermost first. Returns `None` if the record ends no
+    /// open call. Sets the function of the call to `function`, which may have become known since the call was entered.
+    /// Calls that outlive the ended call remain open: see [`outliving`](OpenCalls::outliving).
     #[inline]
     pub(crate) fn leave(
         &mut self,
@@ -414,8 +416,8 @@ impl OpenCalls {
         }
     }
 
-    /// Counts a leave record that belongs to no open call. If many calls are open, also begins to count them by
-    /// place, so that no further such record searches them.
+    /// Counts a leave record that belongs to no open call. If many calls are open, also begins to count them by place,
+    /// so that no further leave record without an open call searches all of them.
     #[cold]
     fn not_found(&mut self) {
         self.unmatched += 1;
@@ -426,9 +428,9 @@ impl OpenCalls {
         }
     }
 
-    /// Removes and returns the innermost open call, which ends at `now`; returns `None` if at most `left`
-    /// calls are open. The last removed call is the one that has a leave record. `work` has the waits that the
-    /// call's time leaves out.
+    /// Removes and returns the innermost open call, which ends at `now`; returns `None` if at most `left` calls are
+    /// open. If `left` calls remain, the removed call is the one with a leave record. `work` has the waits of the
+    /// thread, which the call's time leaves out.
     #[inline]
     pub(crate) fn pop(&mut self, left: usize, now: u64, work: &WorkTime) -> Option<(OpenCall, Ending)> {
         let call = (self.calls.len() > left).then(|| self.calls.pop()).flatten()?;
@@ -446,9 +448,9 @@ impl OpenCalls {
         Some((call, if self.calls.len() == left { Ending::Left } else { Ending::Unseen }))
     }
 
-    /// Works like [`OpenCalls::pop`], but folds the calls that are inside `most` or more others: returns them as one
-    /// call, when the outermost of them ends. Among the folded calls, counts only those that have taken at least
-    /// `min` nanoseconds; returns no folded call if there are none.
+    /// Works like [`OpenCalls::pop`], but folds calls that are nested inside `most` or more other calls: returns them
+    /// as one call when the outermost of them ends. Only those of them that have taken at least `min` nanoseconds are
+    /// counted; if there are none, no folded call is returned.
     pub(crate) fn pop_shown(
         &mut self,
         left: usize,
@@ -503,7 +505,7 @@ impl OpenCalls {
     }
 }
 
-/// Adds `by` to the count of open calls at a place. Each call of a hook also counts for [`CallPlace::Last`].
+/// Adds `by` to the count of open calls of a place and span. Calls of hooks also count for [`CallPlace::Last`].
 fn count_place(
     by_place: &mut FastMap<(CallPlace, Option<u64>), u32>,
     place: CallPlace,
@@ -529,9 +531,9 @@ pub(crate) enum Cut {
     SwitchedOff,
 }
 
-/// Returns the reason for which a `#` line of a thread, with these `ticks`, ends the thread's open calls, and the
-/// time at which the calls end; `None` if they continue. This time may be long before `ticks`, because a thread may
-/// be late to record that tracing was switched off.
+/// If a `#` line of a thread ends all open calls of the thread, returns the reason and the time at which the calls end;
+/// otherwise `None`. The calls may end long before the line's `ticks`, because a thread may be late to record that
+/// tracing was switched off.
 #[must_use]
 pub(crate) fn cut(meta: &Meta, ticks: Ticks) -> Option<(Cut, Ticks)> {
     match meta {

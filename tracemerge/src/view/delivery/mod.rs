@@ -1,5 +1,5 @@
-//! The steps from the plan to the output: a merge of the planned bytes, their conversion into a format, and
-//! writing. All of this is repeated if a file is found to be non-monotonic, or is truncated meanwhile, as
+//! The steps from the plan to the output: merging the planned bytes, converting the records into a format, and writing.
+//! All steps are repeated if the lines of a file turn out to be out of order, or if a file is truncated meanwhile, as
 //! long as nobody can have read the output.
 
 use std::collections::BTreeMap;
@@ -30,19 +30,20 @@ use crate::view::thread_by_thread;
 
 /// The maximum number of times that a merge is repeated because files were truncated meanwhile.
 const RESTARTS: u32 = 3;
-/// The maximum number of first or last records that are kept in memory until all lines are known to be in
-/// order. If more are wanted, the files are examined beforehand.
+/// The largest number of wanted first or last records for which the output is kept in memory until all lines are known
+/// to be in order. If more records are wanted, and written output cannot be taken back, the files are examined
+/// beforehand.
 const KEPT_RECORDS: usize = 1 << 16;
 
-/// The delivery of a wanted part of the traces, in a format, to a destination.
+/// Everything that is needed to write a selected part of the traces, in a format, to a destination.
 pub(crate) struct Delivery<'a, 'v> {
     /// The traces.
     pub inputs: &'a mut Inputs,
-    /// The plan of the wanted bytes of the traces.
+    /// The plan: which bytes of the traces are merged.
     pub plan: &'a mut Plan<'v>,
-    /// The selection of the records in the wanted bytes.
+    /// The selection: which records of the planned bytes are written.
     pub selection: &'a Selection,
-    /// A function that makes the format again for each attempt.
+    /// A function that creates the format anew for each attempt to write the output.
     pub format: &'a dyn Fn() -> Box<dyn Export>,
     /// The destination of the output.
     pub target: &'a Target,
@@ -129,10 +130,8 @@ impl Delivery<'_, '_> {
         }
     }
 
-    /// Merges the wanted lines into `out`, which cannot be begun again, and reports the findings to the user.
-    ///
-    /// # Errors
-    /// Returns an error if files are out of order, or change while they are read, or if writing to `out` fails.
+    /// Merges the wanted lines into `out`, whose content cannot be replaced later, and reports the findings to the
+    /// user.
     #[cfg(feature = "parquet")]
     pub(crate) fn write_once(self, out: &mut dyn Write, messages: &mut Messages) -> Result<(), Stop> {
         let (_, findings, omissions) = self.attempt(out)?;
@@ -212,9 +211,9 @@ impl Delivery<'_, '_> {
         Some(findings)
     }
 
-    /// Merges each boot into batches, whose records contain the `wanted` details, if any. `make` makes a batch from
-    /// the index of the boot's first source among all sources, and from the boot's sources. Returns the findings of
-    /// each boot.
+    /// Merges the traces of each boot into batches, and passes the batches to `write`. `wanted` says which details the
+    /// records of a batch contain. `make` makes a batch from the index of the boot's first source among all sources,
+    /// and from the boot's sources. Returns the findings of each boot.
     fn merge<'s, B: Batch>(
         &'s self,
         wanted: Option<&RecordNeeds>,
@@ -250,7 +249,7 @@ impl Delivery<'_, '_> {
     }
 }
 
-/// Warns of each truncated file, with its new length.
+/// Warns of each file that was truncated while it was read, with its new length.
 fn report_truncated(ends: &BTreeMap<PathBuf, usize>, messages: &mut Messages) {
     for (path, end) in ends {
         let (path, end) = (shown(path), count(*end as u64, "byte"));

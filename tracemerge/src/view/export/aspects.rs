@@ -1,5 +1,5 @@
-//! The details of messages, calls and functions that some formats omit, and how often this happened. Each
-//! format names the details that it has no place for; the inventory counts them.
+//! The details of messages, calls and functions that some formats omit, and how often they occurred. Each format lists
+//! the details that it cannot express; the inventory counts them.
 
 use trace_format::record::Flags;
 use trace_format::sites::Level;
@@ -7,7 +7,7 @@ use trace_format::sites::Level;
 use crate::view::export::events::{Inventory, TypedSite, sentences};
 use crate::view::function_names::CallInfo;
 
-/// A detail that a format may have no place for.
+/// A detail of messages, calls or functions that some formats cannot express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aspect {
     /// The level of messages.
@@ -16,19 +16,19 @@ pub(crate) enum Aspect {
     Targets,
     /// The module path of messages, if it differs from the target.
     Modules,
-    /// The file, the line and the function of messages.
+    /// The place of messages in the source: the file and the line.
     Places,
-    /// The function that contains the message.
+    /// The functions that contain the messages.
     Functions,
-    /// The names and types of the values of messages of which the output has only the text.
+    /// The names and types of the values of messages, if the output has only the text.
     Values,
-    /// The text of messages of which the output has only the values.
+    /// The text of messages, if the output has only the template and the values.
     Texts,
     /// The file and the line of functions.
     FunctionPlaces,
     /// The ids of spans.
     Spans,
-    /// The end of a span, or its cancellation.
+    /// The end of a span, or its cancellation, as told by a leave record.
     Ends,
     /// The unwinding of the stack by a panic.
     Unwinding,
@@ -43,21 +43,21 @@ pub(crate) struct CallDetailCounts {
     spans: u64,
     /// The count of leave records that ended a span.
     ends: u64,
-    /// The count of leave records that were written because a panic unwinds the stack.
+    /// The count of leave records that were written because a panic unwound the stack.
     unwinding: u64,
     /// The count of calls with a known call site.
     call_sites: u64,
 }
 
 impl CallDetailCounts {
-    /// Counts the details of an entered call: that it belongs to a span, and that its call site is known.
+    /// Counts the details of an enter record: that its call belongs to a span, and that its call site is known.
     #[inline]
     pub(crate) fn entered(&mut self, call_info: &CallInfo) {
         self.spans += u64::from(call_info.span.is_some());
         self.call_sites += u64::from(call_info.called.from.is_some());
     }
 
-    /// Counts the details of a leave record: that it ended a span, and that a panic unwinds the stack.
+    /// Counts the details of a leave record: that it ended a span, and that a panic unwound the stack.
     #[inline]
     pub(crate) fn left(&mut self, call_info: &CallInfo) {
         self.ends += u64::from(call_info.left.has(Flags::ENDED) || call_info.left.has(Flags::CANCELLED));
@@ -66,7 +66,7 @@ impl CallDetailCounts {
 }
 
 impl Aspect {
-    /// Returns a noun for the counted thing, and a phrase that describes the omission.
+    /// Returns two parts of a sentence about an omitted detail: the noun that is counted, and the phrase after it.
     #[must_use]
     pub(crate) fn words(self) -> (&'static str, &'static str) {
         match self {
@@ -88,7 +88,7 @@ impl Aspect {
     }
 }
 
-/// Returns a sentence for each aspect whose count is not 0.
+/// Returns a sentence about each omitted detail whose count is not 0.
 pub(crate) fn omissions(numbers: impl IntoIterator<Item = (u64, Aspect)>) -> Vec<String> {
     sentences(numbers.into_iter().map(|(number, aspect)| {
         let (noun, rest) = aspect.words();
@@ -97,13 +97,13 @@ pub(crate) fn omissions(numbers: impl IntoIterator<Item = (u64, Aspect)>) -> Vec
 }
 
 impl Inventory {
-    /// Returns a sentence for each of the `aspects` that occurred in the events, with its count.
+    /// Returns a sentence, with a count, about each of the `aspects` that occurred: these are omitted from the output.
     #[must_use]
     pub(crate) fn without(&self, aspects: &[Aspect]) -> Vec<String> {
         omissions(aspects.iter().map(|aspect| (self.number_with(*aspect), *aspect)))
     }
 
-    /// Returns the number of messages, calls or functions with a detail.
+    /// Returns the number of messages, calls, leave records or functions that have the detail `aspect`.
     fn number_with(&self, aspect: Aspect) -> u64 {
         let messages = |has: fn(&TypedSite) -> bool| {
             let sites = self.sites.iter().flatten().filter(|known| has(known));

@@ -1,5 +1,5 @@
-//! The calls of functions as lines for people: `-> f` where a thread enters a function, `<- f` where it
-//! leaves it, and the depth of each line, which is the number of calls of its thread that are open there.
+//! The calls of functions as lines for people: `-> f` where a thread enters a function, `<- f` where it leaves the
+//! function. Each line has a depth: the number of calls of its thread that are open at the line.
 
 use std::fmt::Write as _;
 
@@ -20,10 +20,10 @@ use crate::view::work_time::WorkTime;
 
 /// The number of spaces of indentation for each open call.
 const STEP: usize = 2;
-/// The number of open calls that are shown by indentation. A deeper line begins with its depth as a number.
+/// The depth up to which lines are indented. A deeper line begins with its depth as a number.
 const MOST_INDENTED: usize = 40;
 
-/// The lines of calls, with the open calls of all threads, from which they are made.
+/// A converter of the records of calls to lines. Keeps the open calls of all threads.
 #[derive(Debug)]
 pub(crate) struct CallLines {
     names: SharedNames,
@@ -38,12 +38,12 @@ pub(crate) struct CallLines {
 #[derive(Debug, Default)]
 struct ThreadCalls {
     calls: OpenCalls,
-    /// The ticks of the thread's last record, if that was the enter record of a call. A call stack with the
-    /// same ticks may then contain the place of the call.
+    /// The ticks of the thread's last record, if it was the enter record of a call. If a call stack with the same ticks
+    /// follows, the stack tells from where the call was made.
     just_entered: Option<Ticks>,
 }
 
-/// The depth of a record, and its lines if it is the record of a call or of a call stack.
+/// The depth of a record, and its lines if the record belongs to a call or is a call stack.
 #[derive(Debug)]
 pub(crate) struct OfCalls {
     /// The number of open calls around the record.
@@ -53,7 +53,7 @@ pub(crate) struct OfCalls {
 }
 
 impl CallLines {
-    /// Makes the converter of calls of `threads`, none of whose records were seen yet; `stacks` makes the lines of
+    /// Creates a converter for the calls of `threads`, before any of their records is read; `stacks` makes the lines of
     /// call stacks.
     #[must_use]
     pub(crate) fn new(threads: Threads, stacks: StackLines) -> CallLines {
@@ -62,25 +62,25 @@ impl CallLines {
         CallLines { call_info, names, threads, of_thread, entered_spans: SpanThreads::default(), stacks }
     }
 
-    /// Returns the part that makes the lines of call stacks.
+    /// Returns the converter of call stacks.
     #[must_use]
     pub(crate) fn stacks(&self) -> &StackLines {
         &self.stacks
     }
 
-    /// Returns the label of the thread of an origin, as it is at the last record.
+    /// Returns the label of the thread to which an origin (a file or a ring) belongs, as known from the records so far.
     pub(crate) fn label(&mut self, number: usize, origin: &Origin) -> &str {
         let ThreadIds { thread, .. } = self.threads.ids(number, origin);
         self.threads.threads()[thread].full_label()
     }
 
-    /// Sets the label of the thread of an origin.
+    /// Sets the label of the thread to which an origin (a file or a ring) belongs.
     pub(crate) fn learn_thread(&mut self, number: usize, origin: &Origin, label: String) {
         self.threads.learn(number, origin, label);
     }
 
-    /// Begins or ends a call if the next record says so. Returns the depth of the record, and its lines if it is the
-    /// record of a call or of a call stack.
+    /// Takes the next record, which may begin or end a call. Returns the depth of the record, and its lines if the
+    /// record belongs to a call or is a call stack.
     pub(crate) fn take(&mut self, origin: &Origin, record: &RecordText<'_>) -> OfCalls {
         let ids = self.threads.ids(record.origin, origin);
         let ThreadIds { thread, named, .. } = ids;
@@ -171,8 +171,8 @@ impl CallLines {
         Some(OfCalls { depth, lines: Some(vec![line]) })
     }
 
-    /// Returns the lines of a call stack. If `is_call_site`, the stack only shows from where the function just entered
-    /// was called: returns one line with that caller, or no line if the stack does not contain it.
+    /// Returns the lines of a call stack. If `is_call_site`, the stack belongs to the call that was just entered, and
+    /// only one line is returned, with the caller; no line if the caller is unknown.
     fn stack(
         &mut self,
         named: usize,
@@ -192,28 +192,29 @@ impl CallLines {
     }
 }
 
-/// The lines of call stacks, and the number of functions that they leave out.
+/// A converter of call stacks to lines. Counts the functions that the lines leave out.
 #[derive(Debug)]
 pub(crate) struct StackLines {
     /// Whether all functions of call stacks are shown.
     is_full: bool,
     /// The maximum number of functions of a stack that are shown.
     most: usize,
-    /// The number of functions around the user's functions that were left out.
+    /// The number of functions that were left out because they are not the user's: functions of panics, of the runtime
+    /// or of the tracer.
     left_out: u64,
 }
 
 impl StackLines {
-    /// Makes the lines of call stacks. `is_full` says whether all functions of a call stack are shown, also the
-    /// functions around the user's. If it is not set, and if `depth` is not [`Depth::All`], at most as many functions
-    /// as [`Depth::Usual`] allows are shown.
+    /// Creates a converter. `is_full` says whether all functions of a call stack are shown, including those that are
+    /// not the user's. Unless `is_full` or `depth` is [`Depth::All`], a stack is limited to as many functions as
+    /// [`Depth::Usual`] allows.
     #[must_use]
     pub(crate) fn new(is_full: bool, depth: Depth) -> StackLines {
         let most = if is_full || depth == Depth::All { usize::MAX } else { Depth::Usual.most() };
         StackLines { is_full, most, left_out: 0 }
     }
 
-    /// Returns the lines of a call stack of a process at these ticks, the innermost function first.
+    /// Returns the lines of a call stack that a process has recorded at these ticks, the innermost function first.
     pub(crate) fn lines(
         &mut self,
         names: &mut FunctionNames,

@@ -1,12 +1,16 @@
 //! The JSON of Chrome's `about:tracing` (Trace Event Format): an object with an array of events, one event in each
 //! line.
 //!
-//! Calls are `B` and `E`, messages and `#` lines are `i`, and stalls are `X` on a thread of their own, because they
-//! overlap calls. Spans are asynchronous events `b` and `e` (nestable, with an id and the category `span`): one from
-//! a span's beginning to its end, and inside it one for each time that the span was busy. Flows are `s`, `t` and `f`
-//! after the events that they join. Times are microseconds with three decimals since the first event; `otherData` has
-//! the time of the first event. Readers sort an `E` before a `B` of the same time, so the `E` would end another call.
-//! Therefore no two `B` or `E` of a thread have the same time: the later one is delayed by a nanosecond.
+//! * Calls are events `B` and `E`.
+//! * Messages and `#` lines are events `i`.
+//! * Stalls are events `X`, on an additional track of their thread, because they overlap calls.
+//! * Spans are asynchronous events `b` and `e` (nestable, with an id and the category `span`): one pair from a span's
+//!   beginning to its end, and inside it one pair for each time that the span was busy.
+//! * Flows are events `s`, `t` and `f`, each after an event that the flow joins to others.
+//!
+//! Times are microseconds with three decimals since the first event; `otherData` has the time of the first event.
+//! Readers sort an `E` before a `B` of the same time, so the `E` would end another call. Therefore no two `B` or `E` of
+//! a thread have the same time: the later one is delayed by a nanosecond.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -31,10 +35,11 @@ use crate::view::values::Value;
 
 /// The number of events above which some viewers fail.
 const MAX_VIEWER_EVENTS: u64 = 100_000;
-/// The number that is added to a thread's index plus 1 to give the thread id of its stalls: greater than any thread
-/// id of Linux, and with fewer than 32 bits, because readers keep only 32.
+/// A constant for the thread ids of stalls' tracks: the id is the constant plus the thread's index plus 1. The constant
+/// is greater than any thread id of Linux, and has fewer than 32 bits, because readers keep only 32.
 const STALLS: u64 = 1 << 30;
-/// The number that is added to a thread's index plus 1 to give the thread id of its periods off the processor.
+/// A constant for the thread ids of the tracks that show when threads were off the processor: the id is the constant
+/// plus the thread's index plus 1.
 const STATES: u64 = 1 << 29;
 
 /// The description of the format `chrome` for the command line.
@@ -50,29 +55,29 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: Some(export_events::<ChromeFormat>),
 };
 
-/// The format of Chrome's tracing.
+/// The writer of the format `chrome`.
 #[derive(Debug, Default)]
 pub(crate) struct ChromeFormat {
     pids: Pids,
-    /// The time of the first event.
+    /// The time of the first event, in nanoseconds; `None` before it.
     first: Option<u64>,
-    /// The number of events.
+    /// The number of events that were written.
     events: u64,
-    /// Whether each thread has its name in the output.
+    /// For each thread, whether its name was written.
     named: Vec<bool>,
-    /// The time of the last `B` or `E` of each thread.
+    /// For each thread, the time of the last `B` or `E`, in nanoseconds.
     last: Vec<Option<u64>>,
-    /// The end of the last stall of each thread.
+    /// For each thread, the end of its last stall, in nanoseconds.
     stalled_until: Vec<Option<u64>>,
-    /// Whether the track of each thread's times off the processor has its name.
+    /// For each thread, whether the name of its track for times off the processor was written.
     has_states: Vec<bool>,
-    /// The ids of the flows that have begun and not ended. `of_messages` finds the flows of messages.
+    /// The ids of the flows that have begun and not ended. Flows of messages come from `of_messages`.
     flows: HashSet<u64>,
     of_messages: Flows,
 }
 
 impl ChromeFormat {
-    /// Begins an event of a thread with the phase `phase`, up to its last fixed key.
+    /// Begins an event of a thread with the phase `phase`: writes the keys that all events have.
     fn put(&mut self, (thread, phase, wall): (usize, char, u64), inventory: &Inventory, out: &mut Vec<u8>) {
         let of = &inventory.threads()[thread];
         let pid = self.pids.of(of.process, inventory).0;
@@ -103,8 +108,8 @@ impl ChromeFormat {
         put_microseconds(wall.abs_diff(first), out);
     }
 
-    /// Begins the output at its first event, and writes the names of the event's process and thread, each
-    /// once.
+    /// Begins the output if this is the first event. Writes the names of the event's process and thread if they were
+    /// not written yet.
     fn introduce(&mut self, (number, time): (usize, u64), inventory: &Inventory, out: &mut Vec<u8>) {
         if self.first.is_none() {
             self.first = Some(time);
@@ -134,7 +139,7 @@ impl ChromeFormat {
         }
     }
 
-    /// Writes that the last written event of a thread, at this time, is a part of a flow.
+    /// Writes an event of a flow: the last written event of a thread, at this time, is a part of the flow.
     fn flow(&mut self, (thread, wall): (usize, u64), flow: Flow, inventory: &Inventory, out: &mut Vec<u8>) {
         let (phase, id) = match flow {
             Flow::Passes(id) => (if self.flows.insert(id) { 's' } else { 't' }, id),
@@ -200,8 +205,7 @@ impl ChromeFormat {
         out.push(b'}');
     }
 
-    /// Forgets the flow of a call's span if the leave record says that the span has ended, because no further event
-    /// belongs to the flow.
+    /// Forgets the flow of a span if a leave record says that the span has ended: no further event belongs to the flow.
     fn end_flow(&mut self, call_info: &CallInfo, process: usize) {
         let has_ended = call_info.left.has(Flags::ENDED) || call_info.left.has(Flags::CANCELLED);
         if let Some(Flow::Passes(id)) =
@@ -257,7 +261,7 @@ impl ChromeFormat {
         out.push(b'}');
     }
 
-    /// Writes an event of a span, which has the number `span` among all spans, on a track that no thread has.
+    /// Writes an event of a span, on a track that no thread uses. `span` is the index of the span among all spans.
     fn put_of_span(
         &mut self,
         (thread, span): (usize, u64),
@@ -284,7 +288,7 @@ impl ChromeFormat {
         out.push(b'}');
     }
 
-    /// Begins an event with a duration, up to its name.
+    /// Begins an event that has a duration: writes its keys up to its name.
     fn begin_slice(&mut self, of: (u32, u64), (from, until): (u64, u64), name: &str, out: &mut Vec<u8>) {
         self.begin_event_of(of, ('X', from), out);
         out.extend_from_slice(b",\"dur\":");
@@ -307,7 +311,7 @@ fn put_args<'a, T>(
     put_object(fields, out, put);
 }
 
-/// Appends nanoseconds as microseconds.
+/// Appends a time in nanoseconds as a number of microseconds.
 fn put_microseconds(ns: u64, out: &mut Vec<u8>) {
     put_number(ns / 1000, out);
     let point = out.len();

@@ -20,19 +20,19 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: Some(export_events::<CsvFormat>),
 };
 
-/// The columns, in order.
+/// The first row: the names of the columns.
 const HEAD: &[u8] = b"ticks,time,ns,pid,process,tid,thread,kind,level,target,module,file,line,function,template,message,fields,error_ns\n";
 
-/// The format of comma-separated values.
+/// The writer of the format `csv`.
 #[derive(Debug, Default)]
 pub(crate) struct CsvFormat {
     times: TimeText,
     texts: CommonTexts,
-    /// A buffer for the fields of a record.
+    /// A buffer for the text of a record's fields.
     fields: Vec<u8>,
 }
 
-/// Appends a comma and a text, in quotes if necessary.
+/// Appends a comma and then a cell with this text, in quotes if necessary.
 fn put_text(text: &[u8], out: &mut Vec<u8>) {
     out.push(b',');
     put_cell(text, out);

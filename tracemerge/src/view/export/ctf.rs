@@ -1,10 +1,11 @@
-//! The Common Trace Format, version 1.8: a stream of packets for each thread, and `metadata`, a description
-//! of all types of events, which is written last.
+//! The Common Trace Format, version 1.8: a stream of packets for each thread, and `metadata`, a description of all
+//! types of events, which is written last.
 //!
-//! Each site of messages is a class of events with typed fields. Enter and leave records are classes with a
-//! function number as a field, and the description maps the number to a name. Each word of `#` lines is a
-//! class. Ticks are unchanged: the rate of the clock is their average rate. A loss is an event, and also
-//! counts as discarded events between its packet and the previous one.
+//! The types of events are called classes. The messages of a site are a class whose fields are the values of a message.
+//! Enter and leave records are classes with a function number as a field, and the description maps the number to a
+//! name. The `#` lines with the same first word are a class. Events have the ticks of their records: the clock is
+//! described by its average rate. A report of lost records is an event, and also counts as discarded events between its
+//! packet and the previous one.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -29,17 +30,18 @@ use crate::view::function_names::{CallInfo, FunctionId};
 use crate::view::threads::TimeScale;
 use crate::view::values::{Type, Value};
 
-/// The number of bytes of events above which a packet ends. Each thread has one packet that is not yet written.
+/// The size of the events of a packet, in bytes, at which the packet ends. Of each thread, one packet is not written
+/// yet.
 const MAX_PACKET_BYTES: usize = 32 << 10;
-/// The number of bytes before the fields of an event.
+/// The size of the header of an event, in bytes.
 const EVENT_START: usize = 12;
 /// The magic number at the beginning of each packet.
 const MAGIC: u32 = 0xc1fc_1fc1;
-/// The byte range of the numbers in the head of a packet that differ from packet to packet, each of 64 bits: the
-/// ticks of the first and the last event, the bits of the content and of the packet, and the number of lost events.
+/// The byte range of the numbers in a packet's head that differ from packet to packet, each of 64 bits: the ticks of
+/// the first and the last event, the sizes of the content and of the packet in bits, and the number of lost events.
 const NUMBERS: Range<usize> = 16..56;
 
-/// A class of events.
+/// A class of events: all events with the same fields.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Class {
     /// The messages of the site with this index whose values are known: each value is a field.
@@ -64,14 +66,14 @@ enum Class {
 struct Stream {
     /// The index of the thread's clock.
     clock: usize,
-    /// The bytes: the head and the events; empty before the first event of the thread.
+    /// The bytes of the packet: the head and the events; empty before the first event of the thread.
     packet: Vec<u8>,
     /// The length of the head, whose [numbers](NUMBERS) are filled in when the packet is written.
     head: usize,
     /// The ticks of the first event of the packet; `end` is the ticks of the last event.
     begin: u64,
     end: u64,
-    /// The number of events of the thread that were lost so far.
+    /// The number of the thread's records that were lost so far.
     discarded: u64,
 }
 
@@ -88,21 +90,22 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: Some(export_events::<CtfFormat>),
 };
 
-/// The Common Trace Format.
+/// The writer of the format `ctf`.
 #[derive(Debug, Default)]
 pub(crate) struct CtfFormat {
     streams: Vec<Stream>,
-    /// The clocks, with the ticks of their first and last event.
+    /// The clocks, each with the ticks of the first and the last event of its threads.
     clocks: Vec<(Arc<TickClock>, u64, u64)>,
     classes: FastMap<Class, u32>,
-    /// The classes, by their ids.
+    /// The classes of events, by their ids.
     known: Vec<Class>,
-    /// For each site, by its index, the id of the class of messages with values. `of_calls` has the ids of the
-    /// classes of calls. These classes are the most frequent ones.
+    /// For each site, by its index, the id of the class of the site's messages with values. `of_calls` has the ids of
+    /// the classes of calls. Both serve to find the ids of the most frequent classes without hashing.
     of_sites: Vec<Option<u32>>,
     of_calls: [Option<u32>; 4],
     pids: Pids,
-    /// The number of texts with a NUL; `back` is the number of records whose ticks go back.
+    /// The number of texts that contain a NUL; `back` is the number of events whose ticks were less than those of the
+    /// previous event of the thread.
     nul: u64,
     back: u64,
 }
@@ -116,13 +119,14 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Returns the name of a field in `metadata`: letters, digits and `_`, after a leading `_` that readers remove.
+/// Returns the name of a field in `metadata`: a leading `_`, which readers remove, and the field's name, in which each
+/// character other than letters, digits and `_` is replaced by `_`.
 fn field_name(name: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
     format!("_{}", name.chars().map(plain).collect::<String>())
 }
 
-/// Returns the name of a value's type in `metadata`.
+/// Returns the name that the type of a value has in `metadata`.
 fn type_of(of: Type) -> &'static str {
     match of {
         Type::Signed(8) => "int8_t",
@@ -143,8 +147,8 @@ fn type_of(of: Type) -> &'static str {
     }
 }
 
-/// Returns the number of a level, which readers show by its LTTng name. The numbers of the last two levels
-/// only keep their order.
+/// Returns the number of a level by the list of LTTng, because readers show the name that LTTng has for the number. The
+/// numbers of the last two levels only keep their order.
 fn level_number(level: Level) -> Option<u32> {
     Some(match level {
         Level::None => return None,
@@ -176,7 +180,8 @@ trace {
 env { tracer_name = \"tracer\"; };
 ";
 
-/// Appends a text to an event.
+/// Appends a text that ends with a NUL to an event. Writes each NUL inside the text as `\x00`, and counts the text in
+/// `nul` if it has any.
 fn put_text(text: &str, nul: &mut u64, out: &mut Vec<u8>) {
     if text.contains('\0') {
         *nul += 1;
@@ -187,7 +192,7 @@ fn put_text(text: &str, nul: &mut u64, out: &mut Vec<u8>) {
     out.push(0);
 }
 
-/// Appends the lowest `size` bytes of a number to an event, the lowest byte first.
+/// Appends the lowest `size` bytes of a number to an event, in little-endian order.
 #[inline]
 fn put_first_bytes(number: u64, size: usize, out: &mut Vec<u8>) {
     // Storing all bytes and truncating is faster than copying a variable number of bytes.
@@ -196,7 +201,7 @@ fn put_first_bytes(number: u64, size: usize, out: &mut Vec<u8>) {
     out.truncate(end);
 }
 
-/// Appends a value of a type to an event.
+/// Appends a value of the type `of` to an event. Texts that contain a NUL are counted in `nul`.
 fn put_value(of: Type, value: &Value<'_>, nul: &mut u64, out: &mut Vec<u8>) {
     let size = match of {
         Type::Signed(bits) | Type::Unsigned(bits) => bits as usize / 8,
@@ -221,7 +226,7 @@ fn number_of(function: Option<FunctionId>) -> [u8; 4] {
 }
 
 impl CtfFormat {
-    /// Begins an event with the bytes before its fields. Returns the buffer for the fields.
+    /// Begins an event: writes the event's header. Returns the buffer to which the event's fields are appended.
     #[inline(always)]
     fn begin_event(
         &mut self,
@@ -310,7 +315,7 @@ impl CtfFormat {
         number
     }
 
-    /// Writes the packet of a thread, if it has one, and begins an empty one with the same head.
+    /// Writes the packet of a thread, if there is one, and begins an empty packet with the same head.
     fn end_packet(&mut self, thread: usize, out: &mut Vec<u8>) {
         let Some(stream) = self.streams.get_mut(thread).filter(|stream| !stream.packet.is_empty()) else {
             return;
@@ -422,8 +427,8 @@ impl CtfFormat {
         self.nul += nul;
     }
 
-    /// Returns the description of a clock in `metadata`. The described clock agrees with steady time at its first and
-    /// its last event.
+    /// Returns the description of a clock for `metadata`. The times of the described clock are right at the ticks
+    /// `first` and `last`, those of the clock's first and last event, and have a constant rate between them.
     fn clock(number: usize, clock: &TickClock, first: u64, last: u64) -> String {
         const SECOND: i128 = 1_000_000_000;
         let time = |ticks: u64| i128::from(clock.steady(Ticks(ticks)));
@@ -445,8 +450,8 @@ impl CtfFormat {
         )
     }
 
-    /// Returns the parts of the description of a class in `metadata` besides its id: its name; its place and level;
-    /// and its fields.
+    /// Returns three texts that describe a class in `metadata`: its name; its place in the source and its level; and
+    /// its fields.
     fn class(class: &Class, inventory: &Inventory) -> (String, String, String) {
         let named = |name: &str, fields: &str| (quoted(name), String::new(), fields.to_owned());
         let of_site = |known: &TypedSite, fields: String| {
@@ -493,7 +498,7 @@ impl CtfFormat {
         .unwrap_or_else(|| named("message", text))
     }
 
-    /// Returns the number of values whose names are changed in the output.
+    /// Returns the number of values that have other names in the output than in the trace.
     fn renamed(&self, inventory: &Inventory) -> u64 {
         let mut renamed = 0;
         for class in &self.known {

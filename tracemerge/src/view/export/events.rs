@@ -1,8 +1,8 @@
-//! Records as events for the formats of other programs. Events refer to their threads and processes by index, and
-//! have times, sites with typed values, and functions with matched enter and leave records.
+//! Converts records to events, for the formats of other programs. Events refer to their threads and processes by index,
+//! and have times, sites with typed values, and functions with matched enter and leave records.
 //!
-//! A format implements [`EventFormat`], and [`EventExport`] adapts it to [`Export`]. Calls are matched as in
-//! `report`, so all formats agree with it.
+//! A format implements [`EventFormat`], and [`EventExport`] adapts it to [`Export`]. Enter and leave records are
+//! matched in the same way as in the view `report`, so all formats agree with it.
 
 use std::io;
 use std::sync::Arc;
@@ -33,16 +33,16 @@ use crate::view::threads::{Process, Thread, ThreadIds, Threads, TimeScale};
 use crate::view::values::{Fields, Value, clear_and_reuse};
 use crate::view::work_time::WorkTime;
 
-/// A format that accepts events.
+/// A format that is written from events.
 pub(crate) trait EventFormat: Send + Sync {
-    /// Begins the output.
+    /// Appends the beginning of the output, before the first event.
     fn begin(&mut self, _out: &mut Vec<u8>) {}
 
     /// Appends an event, which must be the next one in the order of the merge.
     fn event(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>);
 
-    /// Appends a period for which a thread was off the processor; `until` is the end of the period. Called before the
-    /// next event of the thread, if the format [takes
+    /// Appends a period in which a thread was not running on a processor; `until` is the end of the period. Called
+    /// before the next event of the thread, if the format [takes
     /// states](crate::view::export::format::OutputFormat::takes_states).
     fn off(
         &mut self,
@@ -54,14 +54,16 @@ pub(crate) trait EventFormat: Send + Sync {
     ) {
     }
 
-    /// Returns an empty model of spans if the format takes spans, otherwise `None`. With a model, the inventory has
-    /// it, [`EventFormat::span`] gets the changes of spans, and messages about spans always have their text.
+    /// Returns an empty model of spans if the format takes spans, otherwise `None`. If there is a model, the inventory
+    /// keeps it up to date, [`EventFormat::span`] gets the changes of spans, and messages about spans always have their
+    /// text.
     fn spans(&self) -> Option<KnownSpans> {
         None
     }
 
-    /// Appends a change of a span; `_at` is the thread that has made the change, and the time. If an enter record
-    /// makes the change, this is called before the event of that record, otherwise after the event.
+    /// Appends a change of a span; `_at` is the thread that made the change, and the time. If an enter record makes the
+    /// change, this function is called before the event of that record, otherwise after the event of the record that
+    /// makes it.
     fn span(
         &mut self,
         _of: (&KnownSpans, &Span),
@@ -72,48 +74,48 @@ pub(crate) trait EventFormat: Send + Sync {
     ) {
     }
 
-    /// Returns whether the format also needs the text of a message with known values; if not, it gets an
-    /// empty text. `text` is the escaped text from the trace.
+    /// Returns whether the format needs the text of a message even if the values of the message are known. Otherwise,
+    /// the format gets an empty text with the values. `text` is the escaped text from the trace.
     fn takes_text_of_values(&self, _text: &[u8]) -> bool {
         true
     }
 
-    /// Returns whether the format accepts numeric values as the bytes in the record.
+    /// Returns whether the format accepts values that are all numbers in the binary form that they have in the record.
     fn takes_bytes_of_numbers(&self) -> bool {
         false
     }
 
-    /// Returns the clock of the times of events; `None` if the format takes no times, so that all times are 0. Ticks
-    /// are always present.
+    /// Returns the clock by which events get their times; `None` if the format takes no times: then all times are 0.
+    /// Events always have ticks.
     fn clock(&self) -> Option<TimeScale> {
         Some(TimeScale::Steady)
     }
 
-    /// Returns whether the format shows nested calls. If so, the format gets calls that are nested too deeply as one
-    /// call with their count in its name, when the outermost of them ends: an enter event, followed by the event that
-    /// ends the call. The time of this enter event may be before that of the previous event, if the thread has
-    /// recorded messages in between.
+    /// Returns whether the format shows nested calls. If so, calls that are nested too deeply are folded into one call,
+    /// with their count in its name. The format gets the folded call when the outermost of its calls ends: an enter
+    /// event, followed by the event that ends the call. The time of this enter event may be before that of the previous
+    /// event, if the thread has recorded messages in between.
     fn nests_calls(&self) -> bool {
         false
     }
 
-    /// Returns whether the next record begins another part of the output. Called once before each record. If it
-    /// returns true, [`EventFormat::off`] gets the periods off the processor that end or continue at this record, and
+    /// Returns whether a new part of the output begins at the next record. Called once before each record. If the
+    /// result is true, [`EventFormat::off`] gets the periods off the processor that end or continue at this record, and
     /// then [`EventFormat::end_part`] is called.
     fn begins_part(&mut self) -> bool {
         false
     }
 
-    /// Ends a part of the output before a record with this thread, these ticks and this time.
+    /// Ends a part of the output. `_before` is the first record of the next part: its thread, ticks and time.
     fn end_part(&mut self, _before: (usize, Ticks, u64), _inventory: &Inventory, _out: &mut Vec<u8>) {}
 
-    /// Ends the output, after the last event.
+    /// Appends the end of the output, after the last event.
     fn finish(&mut self, _inventory: &Inventory, _out: &mut Vec<u8>) {}
 
-    /// Checks that other programs can read the output. Called after the output has ended.
+    /// Checks that the output is not too large for other programs. Called after the output has ended.
     ///
-    /// # Errors
-    /// Returns an error if nothing could read an output of this size. Then nothing was written of the output.
+    /// # Errors Returns an error if no program could read an output of this size. In this case, nothing of the output
+    /// was written.
     fn check_size(&self) -> io::Result<()> {
         Ok(())
     }
@@ -122,7 +124,7 @@ pub(crate) trait EventFormat: Send + Sync {
     fn omissions(&self, inventory: &Inventory) -> Vec<String>;
 }
 
-/// An event of a thread.
+/// An event of a thread: a record, or the end of calls without a record.
 #[derive(Debug)]
 pub(crate) struct Event<'a> {
     /// The index of the thread in the inventory.
@@ -135,14 +137,15 @@ pub(crate) struct Event<'a> {
     pub what: EventContent<'a>,
 }
 
-/// Whether a message is a lock record.
+/// Whether a message records what a thread did with a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockContent {
-    /// Not a lock record.
+    /// The message is no lock record.
     No,
-    /// Perhaps a lock record: its trace has a version in which lock records are messages.
+    /// The message may be a lock record: its trace has an older version of the format, in which lock records are
+    /// messages.
     Text,
-    /// A record of the kind that only locks write.
+    /// The message is a lock record: it has the kind that only locks write.
     Record,
 }
 
@@ -158,26 +161,26 @@ pub(crate) enum EventContent<'a> {
         text: &'a str,
         /// The values, one for each field of the site, if they were captured.
         values: Option<&'a [Value<'a>]>,
-        /// The bytes of the values, which replace the values if the format accepts them and all are
-        /// [numbers](Fields::bytes_of_numbers).
+        /// The values in the binary form of the record. These replace `values` if the format accepts bytes and all
+        /// values are [numbers](Fields::bytes_of_numbers).
         bytes: Option<&'a [u8]>,
-        /// Whether the message is a lock record, which its text alone does not tell.
+        /// Whether the message is a lock record. The text alone does not tell.
         lock: LockContent,
     },
     /// An enter record.
     Enter(&'a CallInfo),
-    /// A leave record, and the calls that end with it, the innermost first; no calls if there is no enter
-    /// record.
+    /// A leave record, and the calls that it ends, the innermost first. There are no such calls if the enter record is
+    /// missing.
     Leave(&'a CallInfo, &'a [EndedCall]),
-    /// The end of these calls, the innermost first, which no record of their thread reports: the thread has ended,
-    /// tracing was switched off, another thread has left the span of the last call, or the output ends. The time of
-    /// this event may be before that of the previous event.
+    /// The end of these calls, the innermost first, without a leave record of their thread. The reason is that the
+    /// thread has ended, that tracing was switched off, that another thread has left the span of the last call, or that
+    /// the output ends. The time of this event may be before that of the previous event.
     Close(&'a [EndedCall]),
     /// A call stack with names, in the form of a line.
     Stack(&'a str),
     /// A `#` line.
     Meta {
-        /// The payload in the form of a line: a word, and keys with values.
+        /// The payload of the line as text: a word, and keys with values.
         payload: &'a str,
         /// The parsed payload, if its kind is known.
         meta: Option<&'a Meta>,
@@ -197,12 +200,12 @@ pub(crate) struct EndedCall {
     pub entered: u64,
     /// Whether the call has a leave record.
     pub has_leave_record: bool,
-    /// Whether the call outlives a call around it. In formats that nest calls, the call's slice then ends together
-    /// with the enclosing call, and an enter event begins another slice for the rest of the call.
+    /// Whether the call goes on although a call around it ends. In formats that nest calls, the call's slice then ends
+    /// together with the enclosing call, and an enter event begins another slice for the rest of the call.
     pub goes_on: bool,
 }
 
-/// A function, with unescaped texts.
+/// A function's name and its place in the source, unescaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NamedFunction {
     /// The name of the function; its address if there is no name; empty if neither is known.
@@ -241,23 +244,23 @@ pub(crate) struct Inventory {
     pub registry: Threads,
     /// The functions, by their ids.
     pub functions: Vec<NamedFunction>,
-    /// The sites, by their indices; `None` if no message of the site was seen.
+    /// The sites, by their indices; `None` if no message of the site has occurred yet.
     pub sites: Vec<Option<TypedSite>>,
     /// The spans, if the format takes them.
     pub spans: Option<KnownSpans>,
     /// The number of messages with bytes that are not UTF-8.
     pub not_text: u64,
-    /// The number of messages whose values do not fit their site.
+    /// The number of messages whose values do not fit the types of their site.
     pub without_values: u64,
     /// The number of leave records without an enter record.
     pub unmatched: u64,
-    /// The number of calls without a leave record that ended together with an enclosing call.
+    /// The number of calls without a leave record that ended because the call around them ended.
     pub unseen: u64,
     /// The number of calls that were open when their thread or the output ended.
     pub still_open: u64,
-    /// The number of folded calls.
+    /// The number of calls that were folded because they were nested too deeply.
     pub folded: u64,
-    /// The maximum number of nested calls that are shown.
+    /// The maximum number of nested calls that are shown; deeper calls are folded.
     pub depth: usize,
     /// The counts of calls with additional details.
     pub calls: CallDetailCounts,
@@ -266,7 +269,7 @@ pub(crate) struct Inventory {
 }
 
 impl Inventory {
-    /// Makes an empty inventory of the events of `registry`.
+    /// Creates an inventory without functions and sites for the threads `registry`.
     fn new(registry: Threads, depth: usize, spans: Option<KnownSpans>) -> Inventory {
         Inventory {
             registry,
@@ -297,7 +300,8 @@ impl Inventory {
         self.registry.processes()
     }
 
-    /// Returns the site with the index `number`.
+    /// Returns the site with the index `number`; `None` if there is no number, or if no message of the site has
+    /// occurred yet.
     #[must_use]
     pub(crate) fn site(&self, number: Option<usize>) -> Option<&TypedSite> {
         self.sites.get(number?)?.as_ref()
@@ -309,7 +313,7 @@ impl Inventory {
         &self.functions[id as usize]
     }
 
-    /// Adds the functions of a record, and all functions with smaller ids, if they are missing.
+    /// Adds the functions that the record of a call names, and all functions with smaller ids, unless they are known.
     #[inline]
     fn learn_functions(&mut self, call_info: &CallInfo, names: &SharedNames) {
         let most = call_info.called.function.max(call_info.called.from.unwrap_or(0)) as usize;
@@ -332,7 +336,7 @@ impl Inventory {
         }
     }
 
-    /// Returns the sentences about texts, which are common to all formats.
+    /// Returns the sentences about omitted or changed texts, which are the same for all formats.
     #[must_use]
     pub(crate) fn text_omissions(&self) -> Vec<String> {
         sentences([
@@ -341,7 +345,8 @@ impl Inventory {
         ])
     }
 
-    /// Returns the sentences about calls, which are common to all formats with nested calls.
+    /// Returns the sentences about calls with a missing record and about folded calls, which are the same for all
+    /// formats with nested calls.
     #[must_use]
     pub(crate) fn cut_calls(&self) -> Vec<String> {
         let mut call_info = sentences([
@@ -354,20 +359,21 @@ impl Inventory {
     }
 }
 
-/// Returns the sentence about folded calls, if there are any: calls inside `depth` others.
+/// Returns the sentence about calls that were folded because they were inside `depth` others; nothing if `folded` is 0.
 pub(crate) fn folded_calls(folded: u64, depth: usize) -> Vec<String> {
     let why =
         format!("inside of {} others: folded, and counted (--depth all shows them)", Grouped(depth as u64));
     sentences([(folded, "call", &why[..])])
 }
 
-/// Returns a sentence for each count that is not 0: the count with its noun, and the phrase.
+/// Returns a sentence for each element whose count is not 0. An element has a count, a noun for the counted things, and
+/// the rest of the sentence.
 pub(crate) fn sentences<'a>(of: impl IntoIterator<Item = (u64, &'a str, &'a str)>) -> Vec<String> {
     let some = of.into_iter().filter(|(number, ..)| *number > 0);
     some.map(|(number, noun, rest)| format!("{} {rest}", count(number, noun))).collect()
 }
 
-/// The thread and the time of a record.
+/// The thread, the ticks and the time of a record.
 #[derive(Clone, Copy, Debug)]
 struct EventPosition {
     ids: ThreadIds,
@@ -386,8 +392,8 @@ pub(crate) struct EventExport<F> {
     /// The open calls of each thread.
     open: Vec<OpenCalls>,
     entered_spans: SpanThreads,
-    /// For each thread, the number of its periods off the processor that were passed to the format or began before
-    /// the thread's first event; `None` before the first event.
+    /// For each thread, the index of its next period off the processor that is passed to the format; `None` before the
+    /// thread's first event. Periods that began before this event are skipped.
     off: Vec<Option<usize>>,
     /// A buffer for the text of a message; `values` and `ended` are buffers, too.
     text: String,
@@ -396,8 +402,8 @@ pub(crate) struct EventExport<F> {
 }
 
 impl<F: EventFormat> EventExport<F> {
-    /// Makes an export of the events of `threads` in this format. `depth` limits nested calls, if the format
-    /// shows them.
+    /// Creates an export in this format, of the events of `threads`. If the format shows nested calls, `depth` limits
+    /// them.
     pub(crate) fn new(
         format: F,
         depth: Depth,
@@ -423,7 +429,8 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Returns the thread and the time of a record of an origin.
+    /// Returns the thread, the ticks and the time of a record. `origin` is the file or ring that the record comes from,
+    /// and `number` its index.
     #[inline]
     fn at(&mut self, number: usize, origin: &Origin, ticks: Ticks) -> EventPosition {
         let ids = self.inventory.registry.ids(number, origin);
@@ -438,7 +445,8 @@ impl<F: EventFormat> EventExport<F> {
         EventPosition { ids, ticks, time }
     }
 
-    /// Passes the periods off the processor of a thread that have ended by `time` to the format, each once.
+    /// Passes to the format each period in which a thread was not running on a processor, if the period has ended by
+    /// `time` and was not passed yet.
     fn pass_off(&mut self, thread: usize, time: u64, out: &mut Vec<u8>) {
         let Some(off) = self.inventory.registry.work(thread).off().cloned() else { return };
         // Periods that began before the thread's first event are not shown.
@@ -449,8 +457,8 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Passes the last period off the processor of a thread to the format, if it has not ended when the output, or a
-    /// part of it, ends at `time`.
+    /// Passes the last period in which a thread was not running on a processor to the format, cut off at `time`, if it
+    /// has not ended by then. Called when the output, or a part of it, ends at `time`.
     fn pass_last_off(&mut self, thread: usize, time: u64, out: &mut Vec<u8>) {
         self.pass_off(thread, time, out);
         let Some(off) = self.inventory.registry.work(thread).off().cloned() else { return };
@@ -460,7 +468,7 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Ends a part of the output before the record `at`.
+    /// Ends a part of the output before the record at the position `at`.
     #[cold]
     fn end_part(&mut self, at: EventPosition, out: &mut Vec<u8>) {
         for thread in 0..self.open.len() {
@@ -469,7 +477,7 @@ impl<F: EventFormat> EventExport<F> {
         self.format.end_part((at.ids.thread, at.ticks, at.time), &self.inventory, out);
     }
 
-    /// Returns the index of the site to which records refer by `mark`.
+    /// Returns the index of the site whose records have the number `mark`.
     fn site(&mut self, mark: u32) -> Option<usize> {
         let number = (mark as usize).checked_sub(1)?;
         if self.inventory.sites.get(number).is_none_or(Option::is_none) {
@@ -555,8 +563,8 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Ends the stay of the thread `of` in a span, and passes the changes of the span to the format. The leave record
-    /// may be of another thread.
+    /// Ends the stay of the thread `of` in a span, and passes the changes of the span to the format. `at` is the
+    /// position of the leave record, which another thread may have made.
     fn leave_span(&mut self, call_info: &CallInfo, of: usize, at: EventPosition, out: &mut Vec<u8>) {
         let EventPosition { ids: ThreadIds { thread, process, .. }, time, .. } = at;
         let Some((span, spans)) = call_info.span.zip(self.inventory.spans.as_mut()) else { return };
@@ -569,7 +577,7 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Ends the spans that are still open, at the last signs of life of their processes.
+    /// Ends the spans that are still open, each at the last sign of life of its process.
     fn end_spans(&mut self, out: &mut Vec<u8>) {
         for thread in 0..self.open.len() {
             let inside = self.inventory.spans.as_ref().map_or_else(Vec::new, |spans| spans.inside(thread));
@@ -679,7 +687,8 @@ impl<F: EventFormat> EventExport<F> {
         }
     }
 
-    /// Passes an enter event for folded calls to the format. Returns the id of the function that stands for them.
+    /// Passes an enter event for folded calls to the format. Returns the id of the function whose name stands for these
+    /// calls.
     #[cold]
     fn enter_folded(
         &mut self,
@@ -746,7 +755,7 @@ impl<F: EventFormat> EventExport<F> {
     }
 }
 
-/// Returns the ended calls together with the calls that have outlived the last of them, the innermost first. `order`
+/// Returns the ended calls together with the calls that have outlived the last ended call, the innermost first. `order`
 /// has the former indices of the outliving calls, followed by those of the ended calls.
 #[cold]
 fn with_outliving(ended: &[EndedCall], outliving: &[OpenCall], order: &[usize]) -> Vec<EndedCall> {
@@ -765,8 +774,8 @@ fn with_outliving(ended: &[EndedCall], outliving: &[OpenCall], order: &[usize]) 
     all
 }
 
-/// Appends the text of a message, its lines joined by line feeds. Returns whether the text is UTF-8. If it is not,
-/// appends the bytes as the trace has them.
+/// Appends the text of a message, with a line feed between its lines. Returns whether the text is UTF-8. A line that is
+/// not UTF-8 is appended with its escapes, as in the trace.
 fn text_of(record: &RecordText<'_>, text: &mut String) -> bool {
     if record.line_count == 1 {
         return put_text(record.payload(), text);

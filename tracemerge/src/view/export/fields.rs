@@ -1,5 +1,5 @@
-//! The columns of the formats with one record in each line: the contents of each column, by the kind of the
-//! record.
+//! The columns of a record, for formats that write one record in each line. What a column contains depends on the kind
+//! of the record.
 
 use std::io::Write;
 
@@ -37,13 +37,13 @@ pub(crate) struct Row<'a> {
     pub file: Option<&'a str>,
     /// The line in the source file.
     pub line: Option<u32>,
-    /// The function: the one that traced the message, or the one that was entered or left.
+    /// The function that contains the message, or that was entered or left.
     pub function: Option<&'a str>,
     /// The format string of the message.
     pub template: Option<&'a str>,
 }
 
-/// Returns the columns of an event; `None` if the event has no record.
+/// Returns the columns of an event; `None` if no record made the event.
 #[must_use]
 pub(crate) fn row_of<'a>(event: &Event<'a>, inventory: &'a Inventory) -> Option<Row<'a>> {
     let thread = &inventory.threads()[event.thread];
@@ -79,8 +79,8 @@ pub(crate) fn row_of<'a>(event: &Event<'a>, inventory: &'a Inventory) -> Option<
     })
 }
 
-/// The error that tables show for a time of another machine if nothing limits the error: the greatest integer of the
-/// column.
+/// The error in nanoseconds that tables show for a time of another machine whose error has no known limit: the greatest
+/// integer that the column can have.
 const UNLIMITED_NS: u64 = i64::MAX as u64;
 
 /// Returns the maximum error of an event's time for tables, in nanoseconds; `None` if the time was not converted from
@@ -91,7 +91,7 @@ pub(crate) fn foreign_error_ns(event: &Event<'_>, inventory: &Inventory) -> Opti
     Some(foreign.error_ns(event.ticks).map_or(UNLIMITED_NS, |ns| ns.min(UNLIMITED_NS)))
 }
 
-/// Returns the text of an event: of a message, of a call stack, or of a `#` line after its word.
+/// Returns the text of an event: that of a message, of a call stack, or of a `#` line after its first word.
 #[must_use]
 pub(crate) fn message_of<'a>(event: &Event<'a>) -> Option<&'a str> {
     match event.what {
@@ -101,7 +101,8 @@ pub(crate) fn message_of<'a>(event: &Event<'a>) -> Option<&'a str> {
     }
 }
 
-/// Returns the function to which a leave record belongs.
+/// Returns the function that a leave record leaves: that of the outermost ended call, or the one that the record names
+/// if no call has ended.
 #[must_use]
 pub(crate) fn function_left(call_info: &CallInfo, ended: &[EndedCall]) -> FunctionId {
     ended.last().map_or(call_info.called.function, |call| call.function)
@@ -111,7 +112,7 @@ fn word_and_rest(payload: &str) -> (&str, &str) {
     payload.split_once(' ').unwrap_or((payload, ""))
 }
 
-/// Appends the JSON object of an event's fields, if it has any.
+/// Appends the fields of an event as a JSON object; nothing if the event has no fields.
 pub(crate) fn put_fields(event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) {
     match &event.what {
         EventContent::Message { site, values: Some(values), .. } => {
@@ -136,7 +137,7 @@ fn some(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Returns the name of a level in the formats; `None` if there is no level.
+/// Returns the name that a level has in the output; `None` if there is no level.
 #[must_use]
 pub(crate) fn level(level: Level) -> Option<&'static str> {
     Some(match level {
@@ -149,10 +150,9 @@ pub(crate) fn level(level: Level) -> Option<&'static str> {
     })
 }
 
-/// Reads the name of a level.
+/// Returns the level with the name `text`, in upper or lower case.
 ///
-/// # Errors
-/// Returns an error if no level has this name.
+/// # Errors Returns an error if no level has this name.
 pub(crate) fn level_of_name(text: &str) -> Result<Level, String> {
     let levels = [Level::Error, Level::Warn, Level::Info, Level::Debug, Level::Trace];
     let named = levels.into_iter().find(|of| level(*of).is_some_and(|name| name.eq_ignore_ascii_case(text)));
@@ -163,7 +163,8 @@ fn of_function<'a>(row: Row<'a>, function: &'a NamedFunction) -> Row<'a> {
     Row { function: some(&function.name), file: some(&function.file), line: function.line, ..row }
 }
 
-/// Appends the details of a call besides its function.
+/// Appends the details of a call's record as a JSON object: the span, the call site and the flags; nothing if there are
+/// none.
 fn put_call(call_info: &CallInfo, from: Option<&NamedFunction>, out: &mut Vec<u8>) {
     if call_info.span.is_none() && from.is_none() && call_info.left == Flags::NONE {
         return;
@@ -188,7 +189,7 @@ fn put_call(call_info: &CallInfo, from: Option<&NamedFunction>, out: &mut Vec<u8
     }
 }
 
-/// Appends the JSON of a key's value.
+/// Appends the value of a key, in JSON.
 pub(crate) fn put_key(value: Key, out: &mut Vec<u8>) {
     match value {
         Key::Yes => out.extend_from_slice(b"true"),
@@ -197,7 +198,7 @@ pub(crate) fn put_key(value: Key, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a JSON object with these fields.
+/// Appends a JSON object with these fields. `put` appends the value of a field.
 pub(crate) fn put_object<'a, T>(
     fields: impl Iterator<Item = (&'a str, T)>,
     out: &mut Vec<u8>,
@@ -218,7 +219,7 @@ pub(crate) fn put_object<'a, T>(
 /// The value of a key in a `#` line, or of a detail of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// Decimal digits.
+    /// A number, from decimal digits.
     Number(u64),
     /// The value `true`.
     Yes,
@@ -226,7 +227,7 @@ pub(crate) enum Key {
     Text(String),
 }
 
-/// Returns the keys of a `#` line after its word, with their values. Keys with hexadecimal values are texts.
+/// Returns the keys of a `#` line, without its first word, with their values. Hexadecimal values are returned as texts.
 pub(crate) fn keys_of(payload: &str) -> impl Iterator<Item = (&str, Key)> {
     let mut rest = payload;
     std::iter::from_fn(move || {
@@ -251,22 +252,22 @@ pub(crate) fn keys_of(payload: &str) -> impl Iterator<Item = (&str, Key)> {
     })
 }
 
-/// The texts that many rows have in common, in the form of one format: those of columns that depend only on the
-/// thread, and those of columns that depend only on the function or the site. Each text is made once and copied for
-/// further rows.
+/// A cache of the texts that many rows of a format have in common: the text of the columns that depend only on the
+/// thread, and that of the columns that depend only on the function or the site. Each text is made once and then
+/// copied.
 #[derive(Debug, Default)]
 pub(crate) struct CommonTexts {
-    /// For each thread, its label and its text. The text is made again if the thread was renamed.
+    /// For each thread, its label and the text made for this label. If the thread is renamed, the text is made again.
     threads: Vec<(String, Vec<u8>)>,
-    /// The texts of the enter records, and those of the leave records, of each function.
+    /// For each function, the text for its enter records, and (in the second array) the text for its leave records.
     functions: [Vec<Vec<u8>>; 2],
-    /// The text of the messages of each site.
+    /// For each site, the text for its messages.
     sites: Vec<Vec<u8>>,
 }
 
 impl CommonTexts {
-    /// Appends the text of the columns up to the thread's label. `put` makes this text from a row, once for each
-    /// thread and label.
+    /// Appends the text of the first columns of an event, up to the thread's label. `put` makes this text from a row;
+    /// it is called once for each thread and label.
     pub(crate) fn put_thread(
         &mut self,
         event: &Event<'_>,
@@ -285,8 +286,8 @@ impl CommonTexts {
         out.extend_from_slice(text);
     }
 
-    /// Appends the text of the columns from the kind to the template. `put` makes this text from a row, once for each
-    /// function and site.
+    /// Appends the text of the columns from the record's kind to the template. `put` makes this text from a row; it is
+    /// called once for each function or site, and for each other record.
     pub(crate) fn put_place(
         &mut self,
         event: &Event<'_>,
@@ -312,7 +313,7 @@ impl CommonTexts {
     }
 }
 
-/// A writer of times as text. It reuses the text of the last time if the second is the same.
+/// A writer of wall times as text. Consecutive times within one second share the text up to the seconds.
 #[derive(Debug, Default)]
 pub(crate) struct TimeText {
     second: Option<u64>,
@@ -320,7 +321,7 @@ pub(crate) struct TimeText {
 }
 
 impl TimeText {
-    /// Appends a time as `2026-11-20T15:11:02.123456789Z`.
+    /// Appends a time, in nanoseconds since 1970, as `2026-11-20T15:11:02.123456789Z`.
     pub(crate) fn put(&mut self, wall: u64, out: &mut Vec<u8>) {
         const SECOND: u64 = 1_000_000_000;
         if self.second != Some(wall / SECOND) {
@@ -337,7 +338,7 @@ impl TimeText {
     }
 }
 
-/// Returns whether a `#` line belongs to the module table, which other programs do not use.
+/// Returns whether a `#` line is about a loaded module of the process. Other programs do not use such lines.
 #[must_use]
 pub(crate) fn is_of_modules(meta: Option<&Meta>) -> bool {
     matches!(meta, Some(Meta::Module(_) | Meta::Unloaded { .. } | Meta::Missed { .. }))

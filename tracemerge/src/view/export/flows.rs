@@ -1,5 +1,6 @@
-//! Flows: related events of several threads, which viewers join by arrows. The polls of a span are a flow,
-//! and so are the notification of a condition and the moment when the notified thread continues.
+//! Flows: related events of several threads, which viewers join by arrows. There are two types of flows:
+//! * the polls of a span,
+//! * the notification of a condition, and the moment when the notified thread continues.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,15 +8,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::view::export::locks::numbers::Numbers;
 use trace_format::locks::LockRecord;
 
-/// The role of an event in a flow, with the id of the flow. The id is a hash, which in practice no other flow
-/// has.
+/// The role of an event in a flow, with the id of the flow. The id is a hash that is practically unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     /// The event belongs to the flow, and further events may follow.
     Passes(u64),
     /// The event is the last one of the flow.
     Ends(u64),
-    /// The first event of the flow is an already written event of this thread at this time.
+    /// The flow begins with an earlier event, which is already in the output: that of this thread at this time.
     Began {
         /// The id of the flow.
         id: u64,
@@ -26,7 +26,7 @@ pub(crate) enum Flow {
     },
 }
 
-/// The input of the hash for the id of a flow.
+/// What a flow is about. The id of the flow is the hash of this value and of the process.
 #[derive(Hash)]
 enum Subject {
     Span(u64),
@@ -39,33 +39,32 @@ fn id(subject: &Subject, process: usize) -> u64 {
     hasher.finish()
 }
 
-/// Returns the flow to which the polls of a span belong; `process` is the index of the span's process.
+/// Returns the role of a poll of a span in the flow of the span; `process` is the index of the span's process.
 #[must_use]
 pub(crate) fn of_span(span: u64, process: usize) -> Flow {
     Flow::Passes(id(&Subject::Span(span), process))
 }
 
-/// Returns whether a message with this text, escaped or not, may be a part of a flow, because it is about a
-/// condition.
+/// Returns whether a message may be a part of a flow: whether its text, escaped or not, is about a condition.
 #[must_use]
 pub(crate) fn may_be_about_condition(text: &[u8]) -> bool {
     text.starts_with(b"condvar ")
 }
 
-/// The maximum number of threads for which the event of a notification begins flows immediately. The flows of further
-/// threads begin when these are woken, because a notification may be for 65,535 threads.
+/// The maximum number of flows that begin when the event of a notification is written, one for each notified thread. If
+/// a notification is for more threads (up to 65,535), the flow of each further thread begins when that thread wakes up.
 const AT_ONCE: u32 = 4;
 
-/// The notifications whose events were written without the flows of all threads that they wake.
+/// The notifications whose flows to some of the woken threads were not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
-    /// The notifying thread and the time of each missing flow, by the process and the condition, and then by the
-    /// number that the woken thread records.
+    /// The notifying thread and the time of each flow that was not written yet, by process and condition, and then by
+    /// the number of the notification, which the woken thread records.
     pending: HashMap<(usize, u64), Numbers<(usize, u64)>>,
 }
 
 impl Flows {
-    /// Passes the flows of a message to `take`, if the message is about a condition.
+    /// If a message is about a condition, passes the message's roles in flows to `take`.
     pub(crate) fn of_message(
         &mut self,
         text: &str,

@@ -1,5 +1,5 @@
-//! Folded stacks: one line for each call path with its own time in nanoseconds. Memory grows with the number of
-//! paths, not with the trace.
+//! Folded stacks: one line for each call path, with the path's own time in nanoseconds. The needed memory grows with
+//! the number of paths, not with the size of the trace.
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
@@ -32,14 +32,14 @@ fn begins(head: &[u8]) -> bool {
     line.len() > number.len() && !number.is_empty() && number.iter().all(u8::is_ascii_digit)
 }
 
-/// The format of folded stacks.
+/// The writer of the format `folded`.
 #[derive(Debug)]
 pub(crate) struct FoldedFormat {
     counts: CallCounts,
 }
 
 impl FoldedFormat {
-    /// Makes a format for the calls of `threads`. `depth` limits the paths.
+    /// Creates the writer for the calls of `threads`. `depth` limits the length of call paths.
     #[must_use]
     pub(crate) fn new(depth: Depth, threads: Threads) -> FoldedFormat {
         let counting = Counting { paths: true, depth, ..Counting::default() };
@@ -47,7 +47,7 @@ impl FoldedFormat {
     }
 }
 
-/// Writes each path with its time: `main;serve;parse 1234`.
+/// Appends a line for each call path whose own time is not 0, with this time in nanoseconds: `main;serve;parse 1234`.
 pub(crate) fn write_folded(counts: &CallCounts, out: &mut Vec<u8>) {
     let names = lock(counts.names());
     let labels: Vec<&str> = counts.labels().collect();

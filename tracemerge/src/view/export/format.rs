@@ -1,4 +1,4 @@
-//! The formats of other programs for the output of a merge, by name.
+//! The list of the formats of other programs in which a merge can be written.
 
 use std::fmt;
 
@@ -27,7 +27,8 @@ pub(crate) static FORMATS: [&OutputFormat; 11] = [
 
 /// A format that other programs read. Each has a constant of this type in its own file.
 pub(crate) struct OutputFormat {
-    /// The name of the format on the command line. The feature that the format needs, if any, has the same name.
+    /// The name of the format on the command line. If the format needs a feature of the crate, the feature has the same
+    /// name.
     pub name: &'static str,
     /// The description of the format in the list of formats.
     pub about: &'static str,
@@ -37,18 +38,18 @@ pub(crate) struct OutputFormat {
     pub content: OutputContent,
     /// Whether the output has nested calls.
     pub nests_calls: bool,
-    /// Whether the times in the output are times of day, and not steady time.
+    /// Whether the times in the output are wall times; if not, they are steady times.
     pub times_of_day: bool,
-    /// Whether the output has the times at which threads were off the processor.
+    /// Whether the output shows when threads were not running on a processor.
     pub takes_states: bool,
     /// A function that returns whether the beginning of a file looks like an output in this format. Not used for
     /// directories.
     pub begins: fn(&[u8]) -> bool,
-    /// A function that makes the format; `None` if this command was built without the format.
+    /// A function that creates the writer of the format; `None` if the format was left out when this command was built.
     pub make: Option<Make>,
 }
 
-/// A function that makes a format.
+/// A function that creates the writer of a format.
 pub(crate) type Make = fn(&Context) -> Box<dyn Export>;
 
 /// The type of the output in a format.
@@ -64,12 +65,12 @@ pub(crate) enum OutputContent {
     Directory,
 }
 
-/// Returns whether `head` contains `text`.
+/// Returns whether `head`, the beginning of a file, contains `text`.
 pub(crate) fn contains(head: &[u8], text: &[u8]) -> bool {
     memchr::memmem::find(head, text).is_some()
 }
 
-/// Makes the export of a format that accepts events.
+/// Creates the export for a format `F` that is written from events.
 pub(crate) fn export_events<F: EventFormat + Default + 'static>(context: &Context) -> Box<dyn Export> {
     Box::new(EventExport::new(F::default(), context.depth, context.threads(), context.catalog.clone()))
 }

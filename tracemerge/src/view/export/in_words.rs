@@ -1,4 +1,4 @@
-//! The lines of traces that only programs write, in words for people: the records of locks, and the lines that say that
+//! Rewrites machine-written lines of traces in words for people: the records of locks, and the lines that say that
 //! tracing was switched off or on, or that the thread waited for the tracer.
 
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use trace_format::wait::WaitCause;
 use crate::ui::messages::count;
 use crate::ui::units::duration;
 
-/// Returns the payload of a line in words; unchanged if people wrote it, or if the line is of another kind.
+/// Returns the payload of a line, in words if it is a machine-written line of a known kind, otherwise unchanged.
 #[must_use]
 pub(crate) fn in_words<'a>(line: &Line<'a>) -> Cow<'a, [u8]> {
     let words = match line.kind {
@@ -35,7 +35,7 @@ pub(crate) fn in_words<'a>(line: &Line<'a>) -> Cow<'a, [u8]> {
     words.map_or(Cow::Borrowed(line.payload), |words| Cow::Owned(words.into_bytes()))
 }
 
-/// Returns the event of a lock or a condition in words.
+/// Describes the event that a lock record reports, in words.
 fn of_lock(record: LockRecord<'_>) -> String {
     match record {
         LockRecord::Wait(LockWait { id, wanted_access, made, at, holder, since }) => {

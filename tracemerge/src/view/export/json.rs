@@ -1,10 +1,10 @@
-//! JSON, piece by piece: strings, numbers and values.
+//! Writes JSON: strings, numbers and values.
 
 use std::io::Write;
 
 use crate::view::values::Value;
 
-/// Appends a string with its quotes.
+/// Appends a string in JSON: escaped, and in quotes.
 pub(crate) fn put_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();

@@ -21,7 +21,7 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: Some(export_events::<JsonlFormat>),
 };
 
-/// The format of JSON lines.
+/// The writer of the format `jsonl`.
 #[derive(Debug, Default)]
 pub(crate) struct JsonlFormat {
     times: TimeText,
@@ -74,7 +74,7 @@ impl EventFormat for JsonlFormat {
     }
 }
 
-/// Appends the members of the row that depend on the thread only, each after a comma.
+/// Appends the members of the JSON object that depend only on the thread, each after a comma.
 fn put_thread(row: &Row<'_>, out: &mut Vec<u8>) {
     if let Some(pid) = row.pid {
         out.extend_from_slice(b",\"pid\":");
@@ -86,7 +86,8 @@ fn put_thread(row: &Row<'_>, out: &mut Vec<u8>) {
     put_text(b",\"thread\":", Some(row.thread), out);
 }
 
-/// Appends the kind of the record, and the members that depend on its function or its site only, each after a comma.
+/// Appends the kind of the record, and the members of the JSON object that depend only on its function or its site,
+/// each after a comma.
 fn put_place(row: &Row<'_>, out: &mut Vec<u8>) {
     put_text(b",\"kind\":", Some(row.kind), out);
     put_text(b",\"level\":", row.level, out);
@@ -101,7 +102,7 @@ fn put_place(row: &Row<'_>, out: &mut Vec<u8>) {
     put_text(b",\"template\":", row.template, out);
 }
 
-/// Appends `key` and a text, if there is a text.
+/// Appends `key`, which includes its punctuation, and the text as a JSON string; nothing if there is no text.
 fn put_text(key: &[u8], text: Option<&str>, out: &mut Vec<u8>) {
     if let Some(text) = text {
         out.extend_from_slice(key);

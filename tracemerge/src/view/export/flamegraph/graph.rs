@@ -1,4 +1,4 @@
-//! Drawing by the crate `inferno`, from folded stacks.
+//! Draws flame graphs from folded stacks, by the crate `inferno`.
 
 use inferno::flamegraph::{self, Options};
 
@@ -13,17 +13,17 @@ use crate::view::threads::Threads;
 const TOO_LONG: &str =
     "no graph: all calls together would have taken more than 584 years, so ticks in the trace are damaged";
 
-/// The format of flame graphs. The width of a graph is the time that all threads have taken together, and the
-/// graph has one frame for each path. Memory grows with the number of paths.
+/// The writer of the format `flamegraph`. The width of the graph is the time of all threads together, and the graph has
+/// one frame for each call path. The needed memory grows with the number of paths.
 #[derive(Debug)]
 pub(super) struct FlamegraphFormat {
     folded: FoldedFormat,
-    /// The reason for which there is no graph.
+    /// Why no graph could be drawn; `None` if there is one.
     failure: Option<String>,
 }
 
 impl FlamegraphFormat {
-    /// Makes a format for the calls of `threads`. `depth` limits the paths.
+    /// Creates the writer for the calls of `threads`. `depth` limits the length of call paths.
     #[must_use]
     pub(super) fn new(depth: Depth, threads: Threads) -> FlamegraphFormat {
         FlamegraphFormat { folded: FoldedFormat::new(depth, threads), failure: None }
@@ -71,7 +71,8 @@ impl Export for FlamegraphFormat {
     }
 }
 
-/// Returns whether the times of these stacks add up without an overflow, which `inferno` does not check.
+/// Returns whether the sum of the times of these stacks fits into the integer type of `inferno`, which does not check
+/// for an overflow.
 fn fits(folded: &str) -> bool {
     let mut numbers = folded.lines().filter_map(|line| line.rsplit_once(' ')?.1.parse::<usize>().ok());
     numbers.try_fold(0_usize, usize::checked_add).is_some()

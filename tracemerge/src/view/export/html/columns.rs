@@ -1,11 +1,14 @@
-//! A block of records in columns, each of which is deflated separately.
+//! A block of records for the HTML page, in columns, each of which is deflated separately.
 //!
-//! All numbers are varints; those that may be negative are in zigzag form. A record has a lane, its ticks, its time,
-//! its wall time and a code. The lowest bytes of the changes of ticks, which are as good as random, are in a column
-//! of their own. Times are steady nanoseconds since the first line of the chosen runs. The page predicts each time
-//! from the ticks and the block's rate, in the same floating-point arithmetic as this module; the column of times has
-//! the changes of the error of this prediction, most of which are 0. A code is one of [`code`], or an entry of the
-//! dictionary.
+//! All numbers are varints; those that may be negative are in zigzag form. For each record, a block has:
+//! * a lane, which is the index of the record's thread
+//! * its ticks, as changes from record to record. The lowest bytes of the changes, which are as good as random, are in
+//!   a column of their own.
+//! * its time, in steady nanoseconds since the first line of the chosen runs. The page predicts each time from the
+//!   ticks and the block's rate, in the same floating-point arithmetic as this module; the column of times has the
+//!   changes of the error of this prediction, most of which are 0.
+//! * its wall time
+//! * a code, which is one of [`code`], or stands for an entry of the dictionary (a function, or the template of a text)
 
 use std::io::Write;
 
@@ -16,34 +19,37 @@ use crate::file::fast_map::FastMap;
 use crate::ui::base64::put_base64;
 use crate::view::export::json::{put_number, put_string};
 
-/// The number of records of a block.
+/// The maximum number of records of a block.
 pub(super) const RECORDS: usize = 1 << 16;
-/// The number of bytes of texts above which a block ends earlier.
+/// The size of the texts of a block, in bytes, above which the block ends before it has [`RECORDS`] records.
 const MAX_BYTES: usize = 16 << 20;
-/// The least number of texts of a template whose numbers may be written as changes from text to text.
+/// The minimum number of texts of a template for which the column of numbers may have changes from text to text in
+/// place of the numbers.
 const MIN_CHANGES: usize = 8;
-/// The version of the blocks: a page compares itself only with pages that have the same version. The number is also
+/// The version of the format of blocks. A page can be compared only with pages of the same version. The number is also
 /// in `decode.js`.
 const VERSION: u32 = 2;
-/// The level of compression: higher levels gain nothing.
+/// The level of deflate compression. Higher levels gain nothing.
 const LEVEL: u32 = 6;
 
 /// The codes of records that have no entry in the dictionary.
 pub(super) mod code {
     /// The code for the end of the innermost call by its leave record.
     pub(crate) const LEAVE: u64 = 0;
-    /// The code for any other end of calls. It is followed by flags, by the number of calls and, for each call from
-    /// the innermost outwards, by the number of calls inside it that go on, and whether it has a leave record.
+    /// The code for any other end of calls. The numbers after the code are flags, the number of ended calls and, for
+    /// each call from the innermost outwards, the number of calls inside it that go on, and whether it has a leave
+    /// record.
     pub(crate) const END: u64 = 1;
-    /// The code of a wait for the tracer. It is followed by the begin and the end of the wait, relative to the record.
+    /// The code of a wait for the tracer. The numbers after the code are the begin and the end of the wait, relative to
+    /// the record.
     pub(crate) const WAIT: u64 = 2;
-    /// The code of a wait for the tracer at an unknown time; its duration follows.
+    /// The code of a wait for the tracer at an unknown time. The number after the code is the duration of the wait.
     pub(crate) const STALL: u64 = 3;
-    /// The code of the first entry of the dictionary; those of the other entries follow it.
+    /// The code of the first entry of the dictionary; further entries have the codes after it.
     pub(crate) const FIRST: u64 = 4;
 }
 
-/// The changes of spans. Each is followed by the span's number, the time, and the thread.
+/// The types of changes of spans. A type is followed by the span's number, the time, and the thread.
 pub(super) mod span_kind {
     pub(crate) const BEGAN: u64 = 0;
     pub(crate) const BUSY: u64 = 1;
@@ -55,10 +61,10 @@ pub(super) mod span_kind {
     pub(crate) const CONTINUES: u64 = 6;
 }
 
-/// The bit of the flags of [`code::END`] for calls that go on in the next page.
+/// The bit in the flags of [`code::END`] that says that the calls go on in the next page.
 pub(super) const CONTINUES: u64 = 1 << 4;
 
-/// The reasons why a thread did not work.
+/// The reasons why a thread was not running.
 pub(super) mod state {
     pub(crate) const WAITING: u64 = 0;
     pub(crate) const PREEMPTED: u64 = 1;
@@ -79,44 +85,45 @@ pub(super) struct Moment {
     pub wall: u64,
 }
 
-/// The records of a block.
+/// The records of a block that is not yet written.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     lanes: Vec<u8>,
     moments: Vec<Moment>,
     codes: Vec<u8>,
-    /// The numbers in the texts of each template, by the template's entry in the dictionary: how many each text has,
-    /// and all numbers, text by text.
+    /// For each template, by its entry in the dictionary, the numbers in its texts: the count of numbers in each text,
+    /// and the numbers, text by text.
     numbers: FastMap<u32, (usize, Vec<u64>)>,
     lengths: Vec<u8>,
     words: Vec<u8>,
     /// The numbers that follow the codes of records, as many as each code requires.
     pub more: Vec<u8>,
-    /// The periods in which threads did not work: lane, reason, begin and duration; of a wait for a lock also the
-    /// holder.
+    /// The periods in which threads were not running: lane, reason, begin and duration; for a wait for a lock also the
+    /// holder of the lock.
     states: Vec<u8>,
     /// The changes of spans; `fields` has the texts of the spans' fields.
     pub spans: Vec<u8>,
     pub fields: Vec<u8>,
-    /// The new entries of the dictionary, in JSON, separated by commas.
+    /// The entries of the dictionary that are new in this block, in JSON, separated by commas.
     pub entries: Vec<u8>,
-    /// The new names of spans, in JSON, separated by commas.
+    /// The names of spans that are new in this block, in JSON, separated by commas.
     pub span_names: Vec<u8>,
-    /// The last begin in `states`; `last_span` is the last time in `spans`.
+    /// The begin of the last period in `states`; `last_span` is the time of the last change in `spans`.
     last_state: i64,
     pub last_span: i64,
 }
 
 impl Block {
-    /// Adds a record: the lane of its thread, its times, and its code, which is one of [`code`] or an entry of the
-    /// dictionary.
+    /// Adds a record: its lane (the index of its thread), its times, and its code, which is one of [`code`] or stands
+    /// for an entry of the dictionary.
     pub(super) fn record(&mut self, lane: usize, moment: Moment, code: u64) {
         put_varint(lane as u64, &mut self.lanes);
         self.moments.push(moment);
         put_varint(code, &mut self.codes);
     }
 
-    /// Adds the arguments of a text whose template is the entry `entry` of the dictionary.
+    /// Adds the arguments of a text (its numbers, and its variable words with their lengths). The entry `entry` of the
+    /// dictionary is the template of the text.
     pub(super) fn arguments(&mut self, entry: u32, numbers: &[u64], lengths: &[usize], words: &[u8]) {
         if !numbers.is_empty() {
             let of_template = self.numbers.entry(entry).or_insert((numbers.len(), Vec::new()));
@@ -126,7 +133,7 @@ impl Block {
         self.words.extend_from_slice(words);
     }
 
-    /// Adds a period in which a thread did not work, for the reason `state`.
+    /// Adds a period in which a thread was not running, for the reason `state`.
     pub(super) fn state(&mut self, lane: usize, state: u64, begin: i64, duration: u64) {
         put_varint(lane as u64, &mut self.states);
         put_varint(state, &mut self.states);
@@ -141,12 +148,12 @@ impl Block {
         put_varint(holder.map_or(0, |holder| holder as u64 + 1), &mut self.states);
     }
 
-    /// Returns whether there is no room for another record.
+    /// Returns whether the block has no room for another record.
     pub(super) fn is_full(&self) -> bool {
         self.moments.len() >= RECORDS || self.words.len() + self.entries.len() + self.fields.len() > MAX_BYTES
     }
 
-    /// Appends the block, with `facts`, which are names and lists in JSON, to the page, and begins an empty block.
+    /// Appends the block to the page, together with `facts` (names with lists in JSON), and begins an empty block.
     pub(super) fn write(&mut self, facts: &[(&str, Vec<u8>)], out: &mut Vec<u8>) {
         let mut head = Vec::new();
         let rate = self.rate();
@@ -205,8 +212,8 @@ impl Block {
         if ticks > 0.0 { (last.time - first.time) as f64 / ticks } else { 1.0 }
     }
 
-    /// Returns four columns: the lowest bytes of the changes of ticks, the rest of these changes, times, and wall
-    /// times.
+    /// Returns four columns: the lowest bytes of the changes of ticks, the other bytes of these changes, the times, and
+    /// the wall times. `rate` predicts times from ticks.
     fn times(&self, first: Moment, rate: f64) -> [Vec<u8>; 4] {
         let [mut low_ticks, mut ticks, mut times, mut walls] = [(); 4].map(|()| Vec::new());
         let (mut last, mut last_error, mut last_distance) = (first.ticks, 0, 0);
@@ -227,9 +234,10 @@ impl Block {
         [low_ticks, ticks, times, walls]
     }
 
-    /// Returns the column of numbers: for each template, and each place of a number in it, the numbers of all texts.
-    /// They are written either as they are or as changes from text to text, whichever is shorter. If there are at
-    /// least [`MIN_CHANGES`] texts, a number before them says which; otherwise they are written as they are.
+    /// Returns the column of the numbers in texts: for each template, and each position of a number in the template,
+    /// the numbers of all texts. The numbers are written either as they are or as changes from text to text, whichever
+    /// is shorter. If there are at least [`MIN_CHANGES`] texts, a leading number says which form was chosen; otherwise
+    /// the numbers are written as they are.
     fn number_column(&self) -> Vec<u8> {
         let mut templates: Vec<_> = self.numbers.iter().collect();
         templates.sort_unstable_by_key(|(entry, _)| **entry);
@@ -255,7 +263,7 @@ impl Block {
     }
 }
 
-/// Appends a number, seven bits a byte, the lowest first.
+/// Appends a number as a varint: seven bits in each byte, the lowest bits first.
 pub(super) fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -264,7 +272,7 @@ pub(super) fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// Appends a number that may be negative, in zigzag form.
+/// Appends a number that may be negative, as a varint in zigzag form.
 pub(super) fn put_signed(number: i64, out: &mut Vec<u8>) {
     put_varint(zigzag(number), out);
 }

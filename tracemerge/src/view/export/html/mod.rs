@@ -1,10 +1,10 @@
-//! A page for a browser: one file that shows the trace, without a server and without any request.
+//! A page for a browser: one file that shows the trace, without a server and without any network access.
 //!
 //! The page has the records in blocks, and each block has its data in columns, deflated and in base64 ([`columns`]).
-//! Texts are templates with arguments ([`texts`]). An overview is before the blocks ([`overview`]), so that the
-//! browser shows it at once. The page's scripts unpack the blocks in workers (`inflate.js`, `decode.js`, `texts.js`),
-//! and draw them. No text of a trace becomes markup or script: all texts are inside the blocks, and the scripts show
-//! them as text only.
+//! Texts are split into templates and arguments ([`texts`]). An overview comes before the blocks ([`overview`]), so
+//! that the browser can show it at once. The page's scripts unpack the blocks in workers (`inflate.js`, `decode.js`,
+//! `texts.js`), and draw them. No text of a trace becomes markup or script: all texts are inside the blocks, and the
+//! scripts show them as text only.
 
 #[cfg(feature = "html")]
 mod columns;
@@ -41,17 +41,18 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: None,
 };
 
-/// The description of the output of several pages: a directory with `page-1.html` and the following ones.
+/// The description of the output if it is divided into several pages: a directory with `page-1.html`, `page-2.html` and
+/// so on.
 pub(crate) static PAGES: OutputFormat =
     OutputFormat { extension: "pages", content: OutputContent::Directory, begins: |_| false, ..FORMAT };
 
-/// The maximum number of records of a page. A browser needs about 70 bytes for each.
+/// The maximum number of records of a page. A browser needs about 70 bytes of memory for each record.
 pub(crate) const MAX_RECORDS: u64 = 20_000_000;
-/// The minimum number of records of a page, if there are several pages: the scripts of a page take about as many
-/// bytes as this number of records.
+/// The minimum number of records of a page if the output is divided into several pages. So many records take about as
+/// many bytes as the scripts of a page.
 pub(crate) const MIN_RECORDS: u64 = 1000;
 
-/// The layout of several pages, each with at most this number of records.
+/// The layout that divides the output into several pages, each with at most this number of records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pages(
     #[cfg_attr(not(feature = "html"), expect(dead_code, reason = "there are no pages then"))] pub u64,

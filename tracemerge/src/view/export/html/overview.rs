@@ -1,4 +1,5 @@
-//! The overview of all that a page shows: the browser shows it while it still reads the records.
+//! The overview of a page: for each thread and period, how busy the thread was. The browser shows it while it still
+//! reads the records.
 
 use super::columns::put_compressed;
 use crate::view::export::json::{put_number, put_string};
@@ -9,17 +10,18 @@ const PERIODS: usize = 600;
 const MAX_LANES: usize = 64;
 /// The maximum number of rows, one for each depth of calls, that a thread has in the overview.
 const MAX_ROWS: usize = 128;
-/// The digits that stand for shares: `0` for nothing, `f` for the greatest share.
+/// The digits that stand for shares of a maximum: `0` for nothing, `f` for the whole.
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// The time in calls and the number of messages of each thread, period by period.
+/// For each thread and each period of the trace, the time in which the thread was in calls, and the number of its
+/// messages.
 #[derive(Debug)]
 pub(super) struct Overview {
-    /// The time at which the first period begins.
+    /// The time at which the first period begins, in nanoseconds since the first line.
     begin: i64,
     /// The length of a period, in nanoseconds.
     period: u64,
-    /// Whether the periods become longer if a time is after the last period.
+    /// Whether all periods become longer when a time after the last period is added.
     grows: bool,
     lanes: Vec<LaneOverview>,
 }
@@ -27,26 +29,26 @@ pub(super) struct Overview {
 #[derive(Clone, Debug)]
 struct LaneOverview {
     rows: usize,
-    /// The time since when the thread is in calls, in nanoseconds since the beginning of the overview; `None` if it
-    /// is in none.
+    /// The time at which the thread's outermost open call began, in nanoseconds since the beginning of the overview;
+    /// `None` if no call is open.
     since: Option<u64>,
     busy: Vec<u64>,
     messages: Vec<u64>,
 }
 
 impl Overview {
-    /// Makes the overview of a trace that lasts for `last` nanoseconds.
+    /// Creates an empty overview of a trace that lasts for `last` nanoseconds.
     pub(super) fn new(last: u64) -> Overview {
         Overview { begin: 0, period: last / PERIODS as u64 + 1, grows: false, lanes: Vec::new() }
     }
 
-    /// Makes the overview of a page that begins at `begin`, and whose end is not known.
+    /// Creates an empty overview of a page that begins at `begin`, and whose end is not known.
     pub(super) fn beginning_at(begin: i64) -> Overview {
         Overview { begin, period: 1, grows: true, lanes: Vec::new() }
     }
 
-    /// Returns a time in nanoseconds since the beginning of the overview. If the periods may become longer, doubles
-    /// their length until they contain the time.
+    /// Converts a time to nanoseconds since the beginning of the overview. If the time is after the last period and the
+    /// periods may become longer, doubles their length until the time is in one of them.
     fn place(&mut self, time: i64) -> u64 {
         let place = time.saturating_sub(self.begin).max(0) as u64;
         while self.grows && place / self.period >= PERIODS as u64 {
@@ -80,8 +82,8 @@ impl Overview {
         }
     }
 
-    /// Takes note that a thread has `count` open calls after a call has begun or ended at `time`. If `count` is 0,
-    /// adds the time for which the thread was in calls.
+    /// Sets the number of open calls of a thread to `count`, after a call has begun or ended at `time`. If `count` is
+    /// 0, adds the time for which the thread was in calls to the periods.
     pub(super) fn open_calls(&mut self, lane: usize, time: i64, count: usize) {
         let (time, length) = (self.place(time), self.period);
         let Some(lane) = self.lane(lane) else { return };
@@ -100,7 +102,7 @@ impl Overview {
         }
     }
 
-    /// Appends the overview to the page, which ends at `end`, with the names of the threads.
+    /// Appends the overview to the page, with the names of the threads; `end` is the time at which the page ends.
     pub(super) fn write<'a>(&self, end: i64, names: impl Iterator<Item = &'a str>, out: &mut Vec<u8>) {
         let used = if self.grows {
             end.saturating_sub(self.begin).max(0) as u64 / self.period + 1
@@ -130,7 +132,7 @@ impl Overview {
     }
 }
 
-/// Returns the digit for the share of `amount` in `all`: 0 only for nothing.
+/// Returns the digit for the share that `amount` has in `all`. The digit is 0 only if `amount` is 0.
 fn digit(amount: u64, all: u64) -> u8 {
     let share = u128::from(amount) * 15 / u128::from(all.max(1));
     DIGITS[(share as usize).max(usize::from(amount > 0)).min(15)]

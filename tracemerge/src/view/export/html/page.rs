@@ -1,4 +1,4 @@
-//! The page: its scripts and its style, and the records as blocks.
+//! The writer of the HTML page: the scripts and the style of the page, and the records in blocks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -30,12 +30,12 @@ use crate::view::layout::Context;
 use crate::view::thread_states::{Off, OffTime};
 use crate::view::threads::Thread;
 
-/// The page without its style, its scripts and its data.
+/// The frame of the page, into which the style, the scripts and the data are inserted.
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = concat!(include_str!("page.css"), include_str!("panel.css"));
 /// The scripts of the worker that unpacks the blocks.
 const DECODER: [&str; 3] = [include_str!("inflate.js"), include_str!("decode.js"), include_str!("texts.js")];
-/// The scripts of the page, in the order in which they use each other.
+/// The scripts of the page, each after the scripts that it uses.
 const SCRIPTS: [&str; 15] = [
     include_str!("words.js"),
     include_str!("inflate.js"),
@@ -54,36 +54,36 @@ const SCRIPTS: [&str; 15] = [
     include_str!("page.js"),
 ];
 
-/// The number of templates above which all words of a text that would need a new template become arguments. Above
-/// twice this number, and if the templates have more than `MAX_TEMPLATE_BYTES` bytes, the whole text becomes one
-/// argument.
+/// The number of templates that limits further ones: above this number, if a text would need a new template, all words
+/// of the text become arguments. Above twice this number, or if the templates have more than `MAX_TEMPLATE_BYTES`
+/// bytes, the whole text becomes one argument.
 const MAX_TEMPLATES: usize = 100_000;
 const MAX_TEMPLATE_BYTES: usize = 16 << 20;
 
-/// The format of the HTML page.
+/// The writer of the format `html`.
 pub(super) struct HtmlFormat {
-    /// The steady time of the first line of the chosen runs, from which times count.
+    /// The steady time of the first line of the chosen runs, in nanoseconds. All times in the page are relative to it.
     first: u64,
     pub(super) lanes: Vec<Lane>,
     pub(super) content: PageContent,
     pub(super) block: Block,
     pub(super) overview: Overview,
-    /// The steady time of the last line of the chosen runs, relative to the first one.
+    /// The time from the first to the last line of the chosen runs, in nanoseconds of steady time.
     pub(super) last: i64,
     size: Size,
     split: Split,
-    /// The division into several pages, if the user wants that.
+    /// The state of the division into several pages; `None` if there is only one page.
     pub(super) division: Option<Division>,
     /// The number of messages so far that are not UTF-8.
     not_text: u64,
 }
 
-/// The content of the page so far.
+/// The content of a page that is not yet complete.
 #[derive(Default)]
 pub(super) struct PageContent {
-    /// The counts of threads and processes that are already in the page.
+    /// The numbers of threads and of processes whose descriptions are already in the page.
     written: (usize, usize),
-    /// The number of entries of the dictionary.
+    /// The number of entries of the page's dictionary so far.
     entries: u32,
     /// The index of each function's entry in the dictionary, plus 1; 0 if the function has no entry.
     functions: ByNumber<u32>,
@@ -91,24 +91,24 @@ pub(super) struct PageContent {
     templates: FastMap<Vec<u8>, u32>,
     template_bytes: usize,
     span_names: HashMap<String, u64>,
-    /// The open spans, by their numbers among all spans.
+    /// The open spans, by their indices among all spans.
     pub(super) spans: BTreeMap<u64, PageSpan>,
     /// The number of spans in the page so far.
     begun_spans: u64,
-    /// The number of written blocks. Their text is in `data`, because the overview, which is known only at the end,
-    /// comes before them.
+    /// The number of written blocks. The blocks are kept in `data`, because the overview comes before them, and it is
+    /// complete only at the end.
     blocks: usize,
     data: Vec<u8>,
 }
 
-/// An open span in the page.
+/// A span that is open in the page.
 pub(super) struct PageSpan {
     pub(super) key: SpanKey,
-    /// The number of the span in the page.
+    /// The index of the span among the spans of the page.
     number: u64,
-    /// The length in bytes of the text of fields that is in the page.
+    /// The size of the span's fields that are already in the page, in bytes of text.
     fields: usize,
-    /// The thread that entered the span while no other thread was in it, and the time at which it did; `None` if no
+    /// Since when threads are in the span: the first thread that entered it, and the time, in nanoseconds; `None` if no
     /// thread is in the span.
     pub(super) busy: Option<(usize, u64)>,
 }
@@ -120,7 +120,7 @@ pub(super) struct Lane {
     pub(super) open: Vec<(FunctionId, Moment)>,
     /// The end of the thread's last wait for the tracer, in nanoseconds.
     waited_until: u64,
-    /// The open wait of the thread for a lock or a notification, if there is one.
+    /// The thread's current wait for a lock or a notification, if it waits for one.
     pub(super) lock_wait: Option<LockWait>,
 }
 
@@ -133,12 +133,12 @@ pub(super) struct LockWait {
     holder: Option<usize>,
 }
 
-/// Makes the format of the HTML page.
+/// Creates the writer of a single page.
 pub(super) fn make(context: &Context) -> Box<dyn Export> {
     make_divided(context, None)
 }
 
-/// Makes the format of one page, or of several ones.
+/// Creates the writer of one page, or of several pages if there is a `division`.
 pub(super) fn make_divided(context: &Context, division: Option<Division>) -> Box<dyn Export> {
     let last = context.last.saturating_sub(context.time.first);
     let format = HtmlFormat {
@@ -156,7 +156,7 @@ pub(super) fn make_divided(context: &Context, division: Option<Division>) -> Box
     Box::new(EventExport::new(format, context.depth, context.threads(), context.catalog.clone()))
 }
 
-/// Returns the parts of the page before and after its data.
+/// Returns the text of the page before its data, with style and scripts, and the text after its data.
 fn parts() -> (String, &'static str) {
     let (head, tail) = PAGE.split_once("<!--data-->").unwrap_or((PAGE, ""));
     let script = |source: &&str| format!("<script>\n{}</script>\n", without_comments(source));
@@ -166,24 +166,24 @@ fn parts() -> (String, &'static str) {
     (head.replace("<!--scripts-->", &scripts), tail)
 }
 
-/// Returns a script, or a style, without the comments that have lines of their own, and without indentation.
+/// Returns a script or a style without indentation, and without comments that take whole lines.
 fn without_comments(source: &str) -> String {
     let lines = source.lines().map(str::trim_start);
     lines.filter(|line| !line.is_empty() && !line.starts_with("//")).flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Returns the kind of a message's line.
+/// Returns the byte that stands for the kind of a message: a lock record or another message.
 fn kind_of(lock: LockContent) -> u8 {
     if lock == LockContent::Record { b'!' } else { b':' }
 }
 
 impl HtmlFormat {
-    /// Converts a steady time into the form of the page: nanoseconds since the first line.
+    /// Converts a steady time to nanoseconds since the first line, as all times in the page are.
     pub(super) fn since_first(&self, time: u64) -> i64 {
         time.wrapping_sub(self.first) as i64
     }
 
-    /// Converts a time in the form of the page, nanoseconds since the first line, into steady time.
+    /// Converts a time of the page, in nanoseconds since the first line, to steady time.
     pub(super) fn since_epoch(&self, time: i64) -> u64 {
         self.first.wrapping_add(time as u64)
     }
@@ -196,7 +196,7 @@ impl HtmlFormat {
         &mut self.lanes[thread]
     }
 
-    /// Adds a record with this code to the block. Returns its moment.
+    /// Adds a record with the code `code` to the block. Returns the record's time by all clocks.
     pub(super) fn put(&mut self, event: &Event<'_>, code: u64, inventory: &Inventory) -> Moment {
         let wall = self.lane(event.thread, inventory).wall.at(event.ticks);
         let moment = Moment { ticks: event.ticks.0, time: self.since_first(event.time), wall };
@@ -207,7 +207,7 @@ impl HtmlFormat {
         moment
     }
 
-    /// Begins an entry of the dictionary in the block. Returns the index of the entry.
+    /// Begins a new entry of the dictionary, whose first letter is `kind`. Returns the index of the entry.
     fn begin_entry(&mut self, kind: u8) -> u32 {
         let entries = &mut self.block.entries;
         entries.extend_from_slice(if entries.is_empty() { b"[\"" } else { b",[\"" });
@@ -216,7 +216,7 @@ impl HtmlFormat {
         self.content.entries - 1
     }
 
-    /// Appends texts to the entry, and ends it.
+    /// Appends these texts to the entry that was begun last, and ends the entry.
     fn end_entry(&mut self, texts: &[&str]) {
         for text in texts {
             self.block.entries.push(b',');
@@ -238,7 +238,7 @@ impl HtmlFormat {
         entry
     }
 
-    /// Adds a record with a text.
+    /// Adds a record that has a text, such as a message. `site` is the index of its site plus 1, or 0.
     fn text(&mut self, event: &Event<'_>, kind: u8, (site, text): (usize, &str), inventory: &Inventory) {
         let mut split = std::mem::take(&mut self.split);
         let head = [&[kind][..], &site.to_le_bytes()].concat();
@@ -276,12 +276,14 @@ impl HtmlFormat {
         self.split = split;
     }
 
-    /// Returns whether another template fits: there are fewer than `most`, and their bytes are below the limit.
+    /// Returns whether there is room for another template: there are fewer than `most`, and their size is below the
+    /// limit.
     fn has_room(&self, most: usize) -> bool {
         self.content.templates.len() < most && self.content.template_bytes < MAX_TEMPLATE_BYTES
     }
 
-    /// Adds the end of calls, the innermost first. `left` has the flags of the leave record if the thread has one.
+    /// Adds the end of the calls `ended`, the innermost first. `left` has the flags of the leave record, if a leave
+    /// record ends the calls.
     pub(super) fn end(
         &mut self,
         event: &Event<'_>,
@@ -331,7 +333,7 @@ impl HtmlFormat {
         self.overview.open_calls(event.thread, time, count);
     }
 
-    /// Begins or ends the thread's wait for a lock or a notification, if a lock record with this text says so.
+    /// Begins or ends the thread's wait for a lock or a notification, if the lock record `text` says so.
     fn lock_record(&mut self, event: &Event<'_>, text: &str, inventory: &Inventory) {
         let process = inventory.threads()[event.thread].process;
         let holder = |tid: u64| {
@@ -404,7 +406,7 @@ impl HtmlFormat {
         }
     }
 
-    /// Writes the last block of a page. `facts` are added to it.
+    /// Writes the last block of a page, with `facts` and with the facts that each page has once.
     fn write_last_block(&mut self, mut facts: Facts, inventory: &Inventory) {
         let times = (0..inventory.processes().len())
             .map(|process| self.since_first(inventory.registry.last_time(process)).to_string());
@@ -450,8 +452,8 @@ impl HtmlFormat {
         }
     }
 
-    /// Ends the page at the time `end`, and begins an empty one. `facts` are added to its last block. Returns the
-    /// pieces of the page, in order.
+    /// Ends the page at the time `end`, and begins an empty page. `facts` are added to the last block of the ended
+    /// page. Returns the ended page in three pieces, in order.
     pub(super) fn end_page(&mut self, facts: Facts, end: i64, inventory: &Inventory) -> [Vec<u8>; 3] {
         self.write_last_block(facts, inventory);
         let content = std::mem::take(&mut self.content);
@@ -464,7 +466,7 @@ impl HtmlFormat {
         [head, content.data, tail.into()]
     }
 
-    /// Returns sentences about the trace that the page shows.
+    /// Returns the sentences about the trace that are shown in the page.
     fn notes(&self, inventory: &Inventory) -> Vec<String> {
         let waits = inventory.registry.waits_in_words();
         let states = inventory.registry.states().in_words();
@@ -472,7 +474,7 @@ impl HtmlFormat {
         of_page.into_iter().chain(waits).chain(states).chain(self.omissions(inventory)).collect()
     }
 
-    /// Begins a record of a span: its kind, its number in the page, its time and its thread.
+    /// Writes the start of a span's change: its type, the span's index in the page, the time and the thread.
     fn put_span(&mut self, kind: u64, number: u64, (thread, time): (usize, i64)) {
         let block = &mut self.block;
         put_varint(kind, &mut block.spans);
@@ -521,7 +523,8 @@ impl HtmlFormat {
         }
     }
 
-    /// Ends a span in the page in the way `kind`, with the fields that it has got since its beginning.
+    /// Ends a span in the page, with the fields that were added to it since it began. `kind` is the type of the change:
+    /// an end, or the change to the next page.
     pub(super) fn end_span(&mut self, span: &Span, (thread, time): (usize, u64), kind: u64) {
         let Some(of) = self.content.spans.remove(&span.number) else { return };
         self.put_span(kind, of.number, (thread, self.since_first(time)));
@@ -529,10 +532,11 @@ impl HtmlFormat {
     }
 }
 
-/// The facts that a block has beside its columns: for each its name, and a list in JSON.
+/// The facts that a block has besides its columns, such as the names of new threads: for each fact its name, and a list
+/// in JSON.
 pub(super) type Facts = Vec<(&'static str, Vec<u8>)>;
 
-/// Appends the beginning of a list with these texts in JSON, after a comma if `out` has an earlier list.
+/// Appends the beginning of a JSON list that has these texts, after a comma unless `out` is empty.
 fn begin_list(texts: &[&str], out: &mut Vec<u8>) {
     out.extend_from_slice(if out.is_empty() { b"[" } else { b",[" });
     for (number, text) in texts.iter().enumerate() {

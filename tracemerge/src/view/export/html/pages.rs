@@ -1,10 +1,9 @@
-//! The division of a trace into several pages, in the order of time: `page-1.html` and the following ones.
+//! The division of a trace into several pages, in the order of time: `page-1.html`, `page-2.html` and so on.
 //!
-//! A page ends before the record that would be one too many. Calls, spans and waits that are open then end in the
-//! page at the time of that record, with the mark that they go on, and begin in the next page at their own, earlier
-//! times, so that each page shows their whole time as far as it has passed. If a process has no further line, its
-//! calls, spans and waits end at its last sign of life, as they do in a single page. Only one page at a time is in
-//! memory.
+//! When a page is full, it ends before the next record. Calls, spans and waits that are open then end in the page at
+//! the time of that record, with a mark that they go on. They begin in the next page at their own, earlier times, so
+//! that each page shows the whole time that they have taken so far. If a process has no further line, its calls, spans
+//! and waits end at its last sign of life, as they do in a single page. Only one page at a time is in memory.
 
 use trace_format::line::Ticks;
 
@@ -14,38 +13,38 @@ use super::page::HtmlFormat;
 use crate::output::folder::put_part;
 use crate::view::export::events::{EndedCall, Event, EventContent, Inventory};
 
-/// The number of bytes of a page that are passed on at once.
+/// The maximum size of the pieces in which a page is passed on, in bytes.
 const PIECE: usize = 1 << 20;
 
-/// The state of the division: the page that is being made, and the maximum number of records of a page.
+/// The state of the division into pages: the current page, and the maximum number of records of a page.
 #[derive(Debug)]
 pub(super) struct Division {
     most: u64,
-    /// The number of records in the page, without its calls that began in earlier pages; `carried` is the number of
-    /// these.
+    /// The number of records in the page, without the calls that are repeated because they began in earlier pages;
+    /// `carried` is the number of such calls.
     records: u64,
     carried: u64,
-    /// The number of the page.
+    /// The number of the current page: 1 for the first page.
     page: u64,
-    /// The time at which the page begins; `None` for the first one.
+    /// The time at which the page begins, in nanoseconds since the first line; `None` for the first page.
     begin: Option<i64>,
 }
 
 impl Division {
-    /// Divides into pages of at most `most` records.
+    /// Creates a division into pages of at most `most` records.
     pub(super) fn new(most: u64) -> Division {
         Division { most, records: 0, carried: 0, page: 1, begin: None }
     }
 
-    /// Counts a record. Returns whether the record is the first one of another page.
+    /// Counts a record. Returns whether the record is the first record of a new page.
     pub(super) fn begins_page(&mut self) -> bool {
         let is_full = self.records == self.most;
         self.records = if is_full { 1 } else { self.records + 1 };
         is_full
     }
 
-    /// Returns the sentence that the numbers in the page's other notes count from the beginning of the trace; `None`
-    /// for the first page.
+    /// Returns a note for the reader of the page: that the numbers in its other notes are the sums of this page and all
+    /// pages before it; `None` for the first page.
     pub(super) fn note(&self) -> Option<String> {
         let page = self.page;
         (page > 1).then(|| format!("the numbers in these notes are those of pages 1 to {page} together"))
@@ -53,7 +52,7 @@ impl Division {
 }
 
 impl HtmlFormat {
-    /// Ends the page before a record with these ticks and this time, and begins the next one.
+    /// Ends the page before a record with these ticks and this time, and begins the next page.
     pub(super) fn divide(
         &mut self,
         (_, ticks, time): (usize, Ticks, u64),
@@ -115,7 +114,7 @@ impl HtmlFormat {
         pieces.iter().flat_map(|piece| piece.chunks(PIECE)).for_each(|piece| put_part(&name, piece, out));
     }
 
-    /// Ends the open calls of a thread in this page; they go on in the next one.
+    /// Ends the open calls of a thread in this page, with a mark that they go on in the next page.
     fn interrupt_calls(&mut self, thread: usize, (ticks, time): (Ticks, u64), inventory: &Inventory) {
         let count = self.lanes[thread].open.len();
         if count == 0 {
@@ -131,7 +130,7 @@ impl HtmlFormat {
         self.end_full_block(inventory);
     }
 
-    /// Ends the open calls of a thread whose process has no further line.
+    /// Ends the open calls of a thread whose process has no further line. The calls do not go on in the next page.
     fn end_calls(&mut self, thread: usize, (ticks, time): (Ticks, u64), inventory: &Inventory) {
         let open = self.lanes[thread].open.iter().rev();
         let ended: Vec<EndedCall> = open
@@ -150,8 +149,8 @@ impl HtmlFormat {
         }
     }
 
-    /// Repeats the open calls of all threads at the beginning of a page, in blocks of their own; the page begins at
-    /// the time `begin`. Returns the number of these calls.
+    /// Repeats the open calls of all threads at the beginning of a page, which begins at the time `begin`. Returns the
+    /// number of repeated calls.
     fn carry_calls(&mut self, begin: i64, inventory: &Inventory) -> u64 {
         let mut carried = 0;
         for thread in 0..self.lanes.len() {

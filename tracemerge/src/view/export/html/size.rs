@@ -1,12 +1,12 @@
-//! The size of a page. A page that is too large for browsers is not written; a message then proposes options for
-//! pages of its parts.
+//! The size of a page. If a page would be too large for browsers, it is not written, and a message proposes options
+//! that write a page for each of several parts of the trace.
 
 use std::fmt::Write;
 
 use super::MAX_RECORDS;
 use crate::ui::messages::Grouped;
 
-/// The number of records of each proposed part.
+/// The number of records of each part of the trace that is proposed.
 const PART_RECORDS: u64 = 10_000_000;
 
 /// The number of records so far, and the times at which the proposed parts of the trace begin.
@@ -17,7 +17,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// Counts a record that was made at `time`.
+    /// Counts a record whose time is `time`, in nanoseconds since the first line.
     pub(super) fn add(&mut self, time: i64) {
         // The time of an end may be before that of the record before it.
         let least = self.begins.last().copied().unwrap_or(0);
@@ -27,12 +27,12 @@ impl Size {
         self.records += 1;
     }
 
-    /// Returns whether a browser could not show the page.
+    /// Returns whether the page has more records than a browser can show.
     pub(super) fn is_too_large(&self) -> bool {
         self.records > MAX_RECORDS
     }
 
-    /// Returns why the page is not written, and the options for pages of its parts.
+    /// Returns a text that says why the page is not written, and which options write a page for each part of the trace.
     pub(super) fn advice(&self) -> String {
         let mut advice = format!(
             "the page would have {} records, and browsers can show {}: `--split 10M` writes several pages; for one \

@@ -1,18 +1,19 @@
-//! Texts as templates with arguments: texts that differ in their numbers only have one template.
+//! Splits texts into a template and arguments, so that texts that differ only in their numbers have one template.
 
-/// The byte of a template in the place of a number.
+/// The byte that stands in a template for a number.
 pub(super) const NUMBER: u8 = 1;
-/// The byte of a template in the place of a word with digits that is not a number.
+/// The byte that stands in a template for a word that contains digits but is no number.
 pub(super) const WORD: u8 = 2;
-/// The maximum number of digits of a number: all of them fit into a floating-point number of the page's scripts.
+/// The maximum number of digits of a number: every number of so many digits is exact in the floating-point numbers of
+/// the page's scripts.
 const MAX_DIGITS: usize = 15;
-/// The maximum length of a template.
+/// The length of a template, in bytes, above which the whole text becomes one argument.
 const MAX_TEMPLATE: usize = 500;
 
-/// A text as a template with its arguments.
+/// A text that is split into a template and its arguments.
 #[derive(Debug, Default)]
 pub(super) struct Split {
-    /// The template, which begins with the bytes that the caller has passed.
+    /// The template, after the bytes that the caller has passed to [`Split::begin`].
     pub template: Vec<u8>,
     /// The numbers, in order.
     pub numbers: Vec<u64>,
@@ -22,7 +23,7 @@ pub(super) struct Split {
 }
 
 impl Split {
-    /// Begins a text whose template is to begin with `head`.
+    /// Begins another text, whose template begins with the bytes `head`.
     pub(super) fn begin(&mut self, head: &[u8]) {
         self.template.clear();
         self.template.extend_from_slice(head);
@@ -31,8 +32,8 @@ impl Split {
         self.words.clear();
     }
 
-    /// Appends a text to the template and the arguments. If `all_words` is set, each word is an argument, so that
-    /// texts that differ in words have one template, too.
+    /// Splits a text and appends its parts to the template and the arguments. If `all_words` is set, every word becomes
+    /// an argument, so that texts that differ in words have one template, too.
     pub(super) fn split(&mut self, text: &str, all_words: bool) {
         let head = self.template.len();
         let mut rest = text.as_bytes();

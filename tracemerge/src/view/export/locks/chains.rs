@@ -1,6 +1,6 @@
-//! Chains of waits: a thread waits for a thread, which itself waits for the next one, and so on. A chain is stored as
-//! its first link and the chain after it, so chains with a common end share that end, and a row of waiting threads
-//! takes only one entry for each thread.
+//! Chains of waits: a thread waits for a second thread, which itself waits for a third thread, and so on. A chain is
+//! stored as its first link and the id of the chain behind this link, so chains with a common end share the end, and a
+//! row of waiting threads takes only one entry for each thread.
 
 use std::collections::HashMap;
 
@@ -23,24 +23,24 @@ pub(super) struct Link {
 /// The id of a chain of waits.
 pub(super) type ChainId = u32;
 
-/// The maximum number of stored links. Chains that need more are omitted.
+/// The maximum number of stored links. Once it is reached, further chains are left out.
 const MAX_LINKS: usize = 1 << 19;
 
 /// All chains of waits that have occurred.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
-    /// For each chain, its first link, the chain after this link, and the count of all links.
+    /// For each chain, its first link, the id of the chain behind this link, and the count of all links.
     chains: Vec<(Link, Option<ChainId>, u32)>,
     known: HashMap<(Link, Option<ChainId>), ChainId>,
-    /// The sums of the ended waits, by the chain that began with them.
+    /// For each chain, the sum of the ended waits at its beginning.
     sums: HashMap<ChainId, Sum>,
 }
 
-/// The state of a thread during the search for all chains.
+/// How far the search for the chains of all threads has come for one thread.
 enum SearchState {
-    /// The thread is on the path that is being searched, at this index.
+    /// The thread is on the path that is being followed, at this index of the path.
     OnTheWay(usize),
-    /// The search for the thread's chain has ended; `None` if there were too many chains.
+    /// The chain of the thread is found; `None` if there was no room for it.
     Walked(Option<ChainId>),
 }
 
@@ -61,17 +61,18 @@ impl Chains {
         })
     }
 
-    /// Returns the chains that began with ended waits, and the sums of these waits.
+    /// Returns each chain at whose beginning waits have ended, with the sum of these waits.
     pub(super) fn sums(&self) -> impl ExactSizeIterator<Item = (ChainId, Sum)> {
         self.sums.iter().map(|(chain, sum)| (*chain, *sum))
     }
 
-    /// Adds an ended wait of `ns` nanoseconds to the sum of the chain that began with it.
+    /// Adds `ns` nanoseconds, the time of an ended wait, to the sum of the chain that began with the wait.
     pub(super) fn count(&mut self, chain: ChainId, ns: u64) {
         self.sums.entry(chain).or_default().add(ns);
     }
 
-    /// Returns the chain of this link followed by another chain; `None` if there are too many chains.
+    /// Returns the chain that begins with `link` and continues with the chain `behind`; `None` if there are too many
+    /// chains.
     fn step(&mut self, link: Link, behind: Option<ChainId>) -> Option<ChainId> {
         if let Some(known) = self.known.get(&(link, behind)) {
             return Some(*known);
@@ -83,8 +84,8 @@ impl Chains {
         Some(chain)
     }
 
-    /// Returns the chain that begins with each of these threads, and whether all chains were stored, which is false
-    /// if there are too many. `link` returns the wait of a thread. Visits each thread once. If threads wait for each
+    /// Returns, for each of these threads, the chain that begins with the thread's wait. Also returns whether there was
+    /// room for all chains. `link` returns the wait of a thread. Visits each thread once. If threads wait for each
     /// other in a ring, each of them has the chain that begins with the smallest thread id of the ring.
     pub(super) fn of_all<'t>(
         &mut self,
@@ -138,8 +139,8 @@ impl Chains {
     }
 }
 
-/// Returns each ring of threads in which each thread waits for a lock that the next one holds, and the last for a
-/// lock that the first holds. Each ring begins with its smallest thread id.
+/// Finds deadlocks: rings of threads in which each thread waits for a lock that the next thread holds, and the last
+/// thread for a lock that the first one holds. Each ring begins with its smallest thread id.
 pub(super) fn rings<'t>(
     threads: impl Iterator<Item = &'t u64>,
     holder_of: impl Fn(u64) -> Option<u64>,

@@ -1,4 +1,4 @@
-//! Converts records into formats. Each format has its own file, and all formats implement one trait.
+//! Converts records into output formats. Each format has its own file, and all formats implement the trait `Export`.
 
 pub(crate) mod aspects;
 pub(crate) mod call_lines;
@@ -41,29 +41,29 @@ use crate::input::inputs::Origin;
 use crate::view::call_counts::CallCounts;
 use crate::view::lines_to_records::RecordSink;
 
-/// The number of buffered bytes that triggers a write.
+/// The number of formatted bytes in memory at which they are written to the output.
 const BUFFER: usize = 64 << 10;
 
-/// A format of the output. Formatted records are appended to memory, which the caller writes from time to
-/// time.
+/// A writer of an output format. It appends formatted records to a buffer, which the caller writes to the output from
+/// time to time.
 pub(crate) trait Export: Send + Sync {
-    /// Begins the output, which may contain records of all these `origins`.
+    /// Appends the beginning of the output. Its records may come from all these `origins` (files and rings).
     fn begin(&mut self, origins: &[Origin], out: &mut Vec<u8>);
 
     /// Appends a record, which must be the next one in the order of the merge.
     fn record(&mut self, origin: &Origin, record: &RecordText<'_>, out: &mut Vec<u8>);
 
-    /// Ends the output, after the last record.
+    /// Appends the end of the output, after the last record.
     fn finish(&mut self, out: &mut Vec<u8>);
 
-    /// Appends a further part of the output after [`Export::finish`], for formats whose output after the last record
-    /// may be larger than memory should hold. Returns whether there may be another part.
+    /// Appends a further part of the output after [`Export::finish`], and returns whether there may be another part.
+    /// For formats whose output after the last record may be too large for memory.
     fn further_part(&mut self, _out: &mut Vec<u8>) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Returns a sentence for each type of information that was in the records and is not in the output, with its
-    /// count. Call this after the output has ended.
+    /// Returns sentences about information that was in the records and is not in the output: one for each type of
+    /// information, with its count. Must be called after the output has ended.
     fn omissions(&self) -> Vec<String> {
         Vec::new()
     }
@@ -73,41 +73,41 @@ pub(crate) trait Export: Send + Sync {
         false
     }
 
-    /// Returns a function that copies this format, which must have begun, so that several threads can each format
-    /// some of the records. Returns `None` if the output of a record depends on the records before it.
+    /// Returns a function that copies this format, whose output must have begun, so that several threads can each
+    /// format some of the records. Returns `None` if the output of a record depends on the records before it.
     fn copies(&self) -> Option<Copies<'_>> {
         None
     }
 
-    /// Returns whether this format accepts calls as numbers, without their lines.
+    /// Returns whether this format accepts the records of calls in numeric form, without the text of their lines.
     fn takes_calls(&self) -> bool {
         false
     }
 
-    /// Returns the counts of calls, if this format shows nothing else; otherwise `None`. The caller may add
-    /// records to the counts instead of calling [`Export::record`].
+    /// Returns the counts of calls if this format shows only these, otherwise `None`. The caller may add records to the
+    /// counts instead of calling [`Export::record`].
     fn call_counts(&mut self) -> Option<&mut CallCounts> {
         None
     }
 
-    /// Makes the offsets of all later records count from `first`, in nanoseconds of steady time. This function,
-    /// [`Export::show_processes`] and [`Export::learn_thread`] are for traces that are followed, of which less is
-    /// known at the beginning.
+    /// Sets the time from which the offsets of all later records are measured: `first`, in nanoseconds of steady time.
+    /// This function, [`Export::show_processes`] and [`Export::learn_thread`] serve to follow traces that are still
+    /// written: when the output begins, little is known about such traces.
     fn begin_at(&mut self, _first: u64) {}
 
-    /// Makes all later records name the process of their thread, because there are several processes.
+    /// Makes the format name the process with the thread in all later records, because there are several processes now.
     fn show_processes(&mut self) {}
 
-    /// Sets the label of the thread of the origin with the index `_number`: the thread is new, or its name has become
-    /// known.
+    /// Sets the label of the thread to which the origin with the index `_number` belongs. Called when a thread is new,
+    /// or when its name becomes known.
     fn learn_thread(&mut self, _number: usize, _origin: &Origin, _label: String) {}
 
-    /// Appends the records that the format has held back until later records come, as far as it can. Called for
-    /// traces that are followed, because the next record may come much later.
+    /// Appends records that the format has held back to wait for later records, as far as it can. Called while traces
+    /// are followed, because the next record may come much later.
     fn end_round(&mut self, _out: &mut Vec<u8>) {}
 
-    /// Returns the whole output for the records so far, if each further record may change all of the output;
-    /// otherwise `None`.
+    /// Returns the whole output for the records so far, if each new record may change all of it, such as a table of
+    /// sums; otherwise `None`.
     fn current_output(&self) -> Option<String> {
         None
     }
@@ -123,12 +123,13 @@ pub(crate) struct Exporting<'a> {
     out: &'a mut dyn Write,
     /// The formatted bytes that are not written yet.
     text: Vec<u8>,
-    /// The number of lines of all records so far.
+    /// The number of lines of all records that were formatted so far.
     pub lines: u64,
 }
 
 impl<'a> Exporting<'a> {
-    /// Makes a stage that writes records of `origins` to `out`, in this `format`, which must have begun.
+    /// Creates the stage, which writes records of `origins` to `out` in the format `format`, which must have begun its
+    /// output.
     pub(crate) fn new(
         format: &'a mut dyn Export,
         origins: &'a [Origin],
@@ -137,10 +138,9 @@ impl<'a> Exporting<'a> {
         Exporting { format, origins, out, text: Vec::new(), lines: 0 }
     }
 
-    /// Writes the remaining bytes, and returns the number of lines.
+    /// Writes the bytes that are still in memory. Returns the number of lines of all records.
     ///
-    /// # Errors
-    /// Returns an error if the output cannot be written.
+    /// # Errors Returns an error if the output cannot be written.
     pub(crate) fn finish(self) -> io::Result<u64> {
         self.out.write_all(&self.text)?;
         Ok(self.lines)

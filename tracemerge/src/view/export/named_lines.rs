@@ -1,4 +1,5 @@
-//! Inserts names after the addresses of functions and call stacks, before the lines reach a format of lines.
+//! Inserts names of functions after the addresses in lines of calls and call stacks, before another format gets the
+//! lines.
 
 use crate::file::record_text::RecordText;
 use crate::input::inputs::Origin;
@@ -6,20 +7,20 @@ use crate::view::export::Export;
 use crate::view::function_names::{SharedNames, lock};
 use trace_format::line::{Kind, Line};
 
-/// A format whose lines of functions and call stacks have names after their addresses.
+/// A format that inserts names of functions after the addresses in lines, and passes the lines to another format.
 pub(crate) struct NamedLines {
-    /// The format of the lines.
+    /// The format to which the lines with names are passed.
     format: Box<dyn Export>,
     names: SharedNames,
-    /// The index in `names` of the process of each origin; `None` if the origin was not met.
+    /// For each origin, the index of its process in `names`; `None` if the origin has had no record yet.
     processes: Vec<Option<usize>>,
-    /// A buffer for a payload; `line` is a buffer for the line with this payload.
+    /// A buffer for a payload with names; `line` is a buffer for the line with this payload.
     payload: Vec<u8>,
     line: Vec<u8>,
 }
 
 impl NamedLines {
-    /// Makes a format that inserts the names of functions into the lines of `format`.
+    /// Creates a format that inserts the names of functions into lines and passes them to `format`.
     pub(crate) fn new(format: Box<dyn Export>, names: SharedNames) -> NamedLines {
         NamedLines { format, names, processes: Vec::new(), payload: Vec::new(), line: Vec::new() }
     }
@@ -31,8 +32,8 @@ impl NamedLines {
         *self.processes[number].get_or_insert_with(|| lock(&self.names).process(origin))
     }
 
-    /// Writes the line of a record with names after its addresses into the buffer `line`. Returns false if the record
-    /// has no address to which a name could be added.
+    /// Writes the line of a record, with names after its addresses, into the buffer `line`. Returns false if the record
+    /// has no address whose name is known.
     fn name(&mut self, process: usize, record: &RecordText<'_>) -> bool {
         let Some(line) = record.parsed().next() else { return false };
         self.payload.clear();

@@ -1,4 +1,4 @@
-//! Parts of lines in colours.
+//! Shows parts of lines in colours.
 
 use anstyle::Style;
 use regex::bytes::Regex;
@@ -6,7 +6,7 @@ use regex::bytes::Regex;
 use crate::ui::colour::number_of;
 use crate::ui::escaping::put_mark;
 
-/// Calls `write`, and shows its output in `style`.
+/// Calls `write`, and puts the text that it appends into the style `style`.
 pub(crate) fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec<u8>)) {
     if style.is_plain() {
         return write(out);
@@ -16,7 +16,7 @@ pub(crate) fn paint(out: &mut Vec<u8>, style: Style, write: impl FnOnce(&mut Vec
     put_mark(number_of(Style::new()), out);
 }
 
-/// Writes the text of a message, and shows the matches of the pattern `found` in `style`.
+/// Appends the text of a message, and puts the parts that match the pattern `found` into the style `style`.
 pub(crate) fn write_found(out: &mut Vec<u8>, found: Option<&Regex>, style: Style, text: &[u8]) {
     let mut done = 0;
     if let Some(found) = found.filter(|_| !style.is_plain()) {

@@ -1,13 +1,13 @@
-//! The files of a format that is a directory, as a stream of their parts. Bytes are buffered for each file,
-//! and are written to the stream in larger parts.
+//! Converts the files of an output that is a directory to a stream of parts of these files. Bytes are buffered for each
+//! file, so that the stream has few large parts.
 
 use crate::output::folder::put_part;
 
-/// The number of buffered bytes of a file above which they are written to the stream. Each thread may have a
-/// file.
+/// The size of a file's buffer, in bytes, at which the buffer is written to the stream. Each thread of the trace may
+/// have a file.
 const MAX_BUFFERED_BYTES: usize = 16 << 10;
 
-/// The files of an output, with their bytes that are not yet in the stream.
+/// The files of an output: for each file its name, and the bytes that are not in the stream yet.
 #[derive(Debug, Default)]
 pub(crate) struct Parts(Vec<(String, Vec<u8>)>);
 
@@ -38,7 +38,7 @@ impl Parts {
         bytes.clear();
     }
 
-    /// Writes all buffered bytes to the stream.
+    /// Writes the buffered bytes of all files to the stream.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         (0..self.0.len()).for_each(|file| self.flush(file, out));
     }

@@ -21,7 +21,7 @@ use crate::view::export::json::{put_number, put_string};
 
 /// The maximum number of records of a block.
 pub(super) const RECORDS: usize = 1 << 16;
-/// The size of the texts of a block, in bytes, above which the block ends before it has [`RECORDS`] records.
+/// The size of the texts of a block, in bytes, above which the block ends before it has its maximum number of records.
 const MAX_BYTES: usize = 16 << 20;
 /// The minimum number of texts of a template for which the column of numbers may have changes from text to text in
 /// place of the numbers.

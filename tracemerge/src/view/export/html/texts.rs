@@ -13,7 +13,7 @@ const MAX_TEMPLATE: usize = 500;
 /// A text that is split into a template and its arguments.
 #[derive(Debug, Default)]
 pub(super) struct Split {
-    /// The template, after the bytes that the caller has passed to [`Split::begin`].
+    /// The template, after the bytes that the caller has passed to `begin`.
     pub template: Vec<u8>,
     /// The numbers, in order.
     pub numbers: Vec<u64>,

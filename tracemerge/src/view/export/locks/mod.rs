@@ -1,5 +1,6 @@
-//! The records of the locks of `tracer::sync`: for each lock, how often threads waited for it, how long and
-//! for which holder; which thread notified which; the chains of waits; and the waits that have not ended.
+//! The view `locks`, made from the lock records of `tracer::sync`: for each lock, how often and how long threads waited
+//! for it, and behind which holder; which thread notified which; the chains of waits; and the waits that have not
+//! ended.
 
 mod chains;
 pub(crate) mod numbers;
@@ -73,27 +74,27 @@ impl Layout for LocksLayout {
     }
 }
 
-/// The lock records of all processes, and the waits that follow from them.
+/// The waits of all processes, derived from their lock records.
 #[derive(Debug, Default)]
 pub(crate) struct LockRecords {
     places: Places,
     /// The waits of each process.
     processes: Vec<Waits>,
-    /// The number of lock records that were messages.
+    /// The number of lock records that were messages, as older traces have them.
     of_text: u64,
-    /// Whether each counted wait is kept until [`LockRecords::take_counted`].
+    /// Whether each wait, when it is added to the sums, is also kept until [`LockRecords::take_counted`] returns it.
     keeps_counted: bool,
 }
 
-/// A counted wait of a thread, with the texts of its places in the source.
+/// A wait of a thread that was added to the sums, with the texts of its places in the source.
 #[cfg(feature = "parquet")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NamedWait<'a> {
-    /// The index of the process and the id of the thread that waited.
+    /// The index of the process, and the id of the thread that waited.
     pub thread: (usize, u64),
-    /// The kind of the object: `lock`, `condition`, or `word` in memory.
+    /// The kind of the awaited object: `lock`, `condition`, or `word` (a futex).
     pub kind: &'static str,
-    /// The id of the lock or condition, or the address of the word.
+    /// The id of the awaited lock or condition, or the address of the futex.
     pub object: u64,
     /// The place in the source where the object was made; if it is not known, the place of the first wait for the
     /// object.
@@ -102,7 +103,8 @@ pub(crate) struct NamedWait<'a> {
     pub at: Option<&'a str>,
     /// The id of the thread that held the lock when the wait began, or that notified the waiting thread.
     pub holder: Option<u64>,
-    /// The place in the source where the holder has acquired the lock, or where the thread has notified.
+    /// The place in the source where the holder had acquired the lock, or where the notifying thread called the
+    /// notification.
     pub since: Option<&'a str>,
     /// The beginning of the wait, in nanoseconds since 1970; `ns` is its duration.
     pub begin: u64,
@@ -112,7 +114,7 @@ pub(crate) struct NamedWait<'a> {
     pub ending: &'static str,
 }
 
-/// The format that shows which thread waited for which lock, and for which holder.
+/// The writer of the view `locks`, which shows which thread waited for which lock, and behind which holder.
 #[derive(Debug)]
 pub(crate) struct LocksFormat {
     layout: LocksLayout,
@@ -120,27 +122,27 @@ pub(crate) struct LocksFormat {
 }
 
 impl LocksFormat {
-    /// Makes the format of the view `locks`.
+    /// Creates the writer of the view `locks`.
     #[must_use]
     pub(crate) fn new(layout: LocksLayout) -> LocksFormat {
         LocksFormat { layout, records: LockRecords::default() }
     }
 }
 
-/// Parts of the paths of files whose functions only lead to a wait: files of the standard library, of lock
-/// crates, and of the code that records the wait.
+/// Parts of the paths of source files that are skipped in the call stack of a wait, because their functions do not
+/// belong to the program: files of the standard library, of lock crates, and of the code that records the wait.
 const WAIT_FUNCTION_PATHS: [&str; 6] =
     ["/library/std/", "/library/core/", "/library/alloc/", "/parking_lot", "/lock_api", "capi/src/futex.rs"];
 
-/// Returns the place in the source, from a call stack with names, where the program itself has called a waiting
-/// function.
+/// Returns the place in the source where the program itself has called a waiting function. `stack` is the call stack of
+/// the wait, with names.
 fn place_in_program(stack: &str) -> Option<&str> {
     let mut places = frames(stack).filter_map(|frame| frame.rsplit_once(" at ").map(|(_, place)| place));
     places.find(|place| !WAIT_FUNCTION_PATHS.iter().any(|part| place.contains(part)))
 }
 
-/// Returns the texts between the outermost parentheses in a call stack. Parentheses inside them must be
-/// balanced.
+/// Returns the texts inside the outermost parentheses of a call stack, one for each frame. Parentheses inside these
+/// texts must be balanced.
 fn frames(stack: &str) -> impl Iterator<Item = &str> {
     let (mut depth, mut start) = (0usize, 0);
     stack.bytes().enumerate().filter_map(move |(at, byte)| {
@@ -162,15 +164,18 @@ fn frames(stack: &str) -> impl Iterator<Item = &str> {
 }
 
 impl LockRecords {
-    /// Makes lock records that keep each ended wait until `take_counted` passes it on.
+    /// Creates an empty object that also keeps each wait until `take_counted` passes it on.
     #[cfg(feature = "parquet")]
     #[must_use]
     pub(crate) fn keeping() -> LockRecords {
         LockRecords { keeps_counted: true, ..LockRecords::default() }
     }
 
-    /// Updates the waits with an event. A lock record begins or ends a wait; other events show that a thread has gone
-    /// on, or where it waits, or that tracing was switched off.
+    /// Updates the waits with an event:
+    /// * a lock record begins or ends a wait
+    /// * a message or a call shows that its thread has gone on
+    /// * a call stack shows where its thread waits
+    /// * a `#` line may say that tracing was switched off, which ends all waits
     #[inline]
     pub(crate) fn take(&mut self, event: &Event<'_>, inventory: &Inventory) {
         let thread = &inventory.threads()[event.thread];
@@ -204,15 +209,15 @@ impl LockRecords {
         }
     }
 
-    /// Adds each wait that has not ended, with its duration until the last sign of life of its process, to the sums,
-    /// and leaves it open.
+    /// Adds each wait that has not ended to the sums, with its duration until the last sign of life of its process. The
+    /// wait stays open.
     pub(crate) fn count_open(&mut self, inventory: &Inventory) {
         for (process, waits) in self.processes.iter_mut().enumerate() {
             waits.count_open(inventory.registry.last_time(process));
         }
     }
 
-    /// Passes to `each` the waits that were counted since the previous call of this function.
+    /// Passes to `each` the waits that were added to the sums since the previous call of this function.
     #[cfg(feature = "parquet")]
     #[inline]
     pub(crate) fn take_counted<E>(

@@ -1,12 +1,13 @@
-//! A map for numbers that come in ranges, such as the numbers of the threads that one notification wakes. A
-//! range is one entry, however many numbers it contains.
+//! A map whose keys are numbers that come in ranges, such as the numbers of the threads that one notification wakes. A
+//! range with a common value takes one entry, however many numbers it has.
 
 use std::collections::BTreeMap;
 
-/// A map from numbers of 32 bits to values that are common to ranges of numbers.
+/// A map from numbers of 32 bits to values, which stores one entry for each range of numbers with a common value.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbers<T> {
-    /// The last number of each range, and its value, by the first number. No two ranges overlap.
+    /// The ranges, by their first numbers: for each its last number, and the value of all its numbers. No two ranges
+    /// overlap.
     ranges: BTreeMap<u32, (u32, T)>,
 }
 
@@ -17,8 +18,8 @@ impl<T> Default for Numbers<T> {
 }
 
 impl<T: Copy> Numbers<T> {
-    /// Sets the value of `count` numbers from `first` on, and replaces their earlier values. After `u32::MAX`, the
-    /// numbers continue with 0.
+    /// Sets the value of `count` numbers, from `first` on, and replaces their earlier values. The number after
+    /// `u32::MAX` is 0.
     pub(crate) fn insert(&mut self, first: u32, count: u32, value: T) {
         let Some(more) = count.checked_sub(1) else { return };
         match first.checked_add(more) {
@@ -40,8 +41,7 @@ impl<T: Copy> Numbers<T> {
         self.ranges.insert(first, (last, value));
     }
 
-    /// Inserts those parts of the range from `start` to `end` that are outside of the range from `first` to `last`,
-    /// with the value `value`.
+    /// Inserts the range from `start` to `end`, without the numbers from `first` to `last`, with the value `value`.
     fn keep(&mut self, start: u32, end: u32, first: u32, last: u32, value: T) {
         if let Some(before) = first.checked_sub(1).filter(|before| start <= *before) {
             self.ranges.insert(start, (before, value));
@@ -51,7 +51,7 @@ impl<T: Copy> Numbers<T> {
         }
     }
 
-    /// Removes and returns the value of a number, if it has one.
+    /// Removes and returns the value of a number; `None` if the number has no value.
     pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
         let (&start, &(end, value)) = self.ranges.range(..=number).next_back()?;
         if end < number {

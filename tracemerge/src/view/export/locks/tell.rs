@@ -1,4 +1,4 @@
-//! The text about locks, for people.
+//! Writes the view `locks` as text for people.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -16,8 +16,7 @@ use crate::view::export::locks::waits::{
 };
 use crate::view::thread_states::OffSum;
 
-/// The maximum number of links of a chain, or threads of a ring, that are listed. The others are only
-/// counted.
+/// The maximum number of listed links of a chain, or of listed threads of a deadlock. Further ones are only counted.
 const LINKS: usize = 64;
 
 /// The text for an unknown value.
@@ -59,10 +58,10 @@ fn thread_names(inventory: &Inventory, process: usize) -> HashMap<u64, &str> {
     threads.map(|thread| (thread.tid, thread.full_label())).collect()
 }
 
-/// The text about one process, while it is written.
+/// A writer of the text about one process.
 struct ProcessReport<'a> {
     waits: &'a Waits,
-    /// The time of the process's last sign of life.
+    /// The time of the process's last sign of life, in nanoseconds.
     latest: u64,
     places: &'a Places,
     names: HashMap<u64, &'a str>,
@@ -96,7 +95,7 @@ impl ProcessReport<'_> {
         self.text.push('\n');
     }
 
-    /// Writes how many more items exist than were listed.
+    /// If only some of `number` items were listed, writes how many were left out.
     fn more(&mut self, number: usize, noun: &str) {
         if let Some(more) = number.checked_sub(self.rows).filter(|more| *more > 0) {
             self.line(&format!("  and {} (--rows)", count(more as u64, &format!("more {noun}"))));
@@ -111,7 +110,8 @@ impl ProcessReport<'_> {
         self.places.text(id).unwrap_or(UNKNOWN)
     }
 
-    /// Returns the object that a thread waits for, with its place: `lock 3 (src/pool.rs:31)`.
+    /// Returns a text for the object that a thread waits for, with the place in the source where it was made: `lock 3
+    /// (src/pool.rs:31)`.
     fn awaited(&self, awaited: Awaited) -> String {
         let (kind, id, made) = match awaited {
             Awaited::Lock(id) => ("lock", id, self.waits.locks.get(&id).map(|lock| lock.made)),
@@ -289,8 +289,8 @@ impl ProcessReport<'_> {
         self.table(["waited at", "woken by", "which notified at"], rows, false);
     }
 
-    /// Writes a table of sums with their texts, and the times of holders off the processor if there are any; the
-    /// greatest time comes first.
+    /// Writes a table: each row has a sum of waits and three texts. `with_off` adds a column for the time for which the
+    /// holders were not running on a processor. The row with the greatest time comes first.
     fn table(&mut self, headings: [&str; 3], mut rows: Vec<(Sum, [String; 3])>, with_off: bool) {
         rows.sort_by(|(a, texts_a), (b, texts_b)| b.total.cmp(&a.total).then_with(|| texts_a.cmp(texts_b)));
         let [one, two, three] = headings;
@@ -350,13 +350,14 @@ impl ProcessReport<'_> {
     }
 }
 
-/// Returns the known times off the processor of the holder in a sum of waits; `None` if nothing is known.
+/// Returns for how long the holders were not running on a processor during these waits, as far as it is known; `None`
+/// if nothing is known.
 fn known_off(sum: Sum) -> Option<OffSum> {
     let known = OffSum { unknown: 0, ..sum.holder_off };
     (sum.holder_off.unknown < sum.total || sum.total == 0).then_some(known)
 }
 
-/// Returns the text of a sum: `12 waits, 1.25 s, 300 ms at most`.
+/// Describes a sum of waits in words: `12 waits, 1.25 s, 300 ms at most`.
 fn in_words(sum: Sum) -> String {
     match sum.waits {
         0 => "no waits".to_owned(),
@@ -365,7 +366,7 @@ fn in_words(sum: Sum) -> String {
     }
 }
 
-/// Returns a count with a verb: `1 wait has`, `2 waits have`.
+/// Returns a count with its noun and the verb: `1 wait has`, `2 waits have`.
 fn has(number: u64, noun: &str) -> String {
     format!("{} {}", count(number, noun), if number == 1 { "has" } else { "have" })
 }

@@ -1,4 +1,4 @@
-//! The waits of threads for locks and conditions: the waits that continue, and the sums of the waits that have ended.
+//! The waits of threads for locks and conditions: the waits that have not ended, and the sums of those that have.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use trace_format::locks::{LockRecord, LockWait};
 /// The id of a place in the source of a program: its index in [`Places`].
 pub(super) type PlaceId = u32;
 
-/// The places in the sources of programs that were seen, each stored once.
+/// The places in the sources of programs that records have named, each stored once.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     ids: HashMap<String, PlaceId>,
@@ -21,7 +21,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Returns the id of a place.
+    /// Returns the id of a place in the source. Stores the place if it is new.
     pub(super) fn id(&mut self, place: &str) -> PlaceId {
         if let Some(id) = self.ids.get(place) {
             return *id;
@@ -39,10 +39,10 @@ impl Places {
     }
 }
 
-/// The text of an unknown place in records.
+/// The text that records have for an unknown place in the source.
 pub(super) const UNKNOWN: &str = "?:0";
 
-/// The count of waits, and their durations in nanoseconds.
+/// The sum of some waits: their count, and their durations in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum {
     /// The count of waits.
@@ -51,8 +51,8 @@ pub(super) struct Sum {
     pub total: u64,
     /// The longest duration.
     pub max: u64,
-    /// The part of `total` for which the holder of the lock was off the processor; 0 if the trace has no states of
-    /// threads.
+    /// The part of `total` for which the holder of the lock was not running on a processor; 0 if the trace has no
+    /// states of threads.
     pub holder_off: OffSum,
 }
 
@@ -65,17 +65,17 @@ impl Sum {
     }
 }
 
-/// The thread that holds a lock, and the place in the source where it has acquired the lock; or the thread that has
-/// notified a condition, and the place of its call.
+/// The thread that holds a lock, with the place in the source where it has acquired the lock. For a condition: the
+/// thread that has notified it, with the place of this call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Holder {
-    /// The id of the thread.
+    /// The id of the thread that holds the lock or has notified the condition.
     pub thread: u64,
     /// The place in the source where the thread has acquired the lock, or has notified.
     pub since: PlaceId,
 }
 
-/// The common properties of waits for a lock that are counted together.
+/// What waits for a lock must have in common to be counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct LockWaitKey {
     /// The thread that held the lock when the wait began, if known.
@@ -91,20 +91,22 @@ pub(super) struct Lock {
     pub made: PlaceId,
     /// The sum of all waits for the lock.
     pub sum: Sum,
-    /// The sums of the waits by holder and place.
+    /// The sums of the waits, by the holder of the lock and the place of the wait.
     pub behind: BTreeMap<LockWaitKey, Sum>,
-    /// The number of waits whose threads did not get the lock.
+    /// The number of waits that ended although the thread did not get the lock.
     pub given_up: u64,
 }
 
 /// A condition that threads waited for or notified.
 #[derive(Debug)]
 pub(super) struct Condition {
-    /// The place in the source where the condition was made; for a futex, the first known place of a wait for it.
+    /// The place in the source where the condition was made; for a futex, the first known place where a thread waited
+    /// for it.
     pub made: PlaceId,
     /// The sum of all waits for the condition.
     pub sum: Sum,
-    /// The sums of the waits by the notification that has ended them, if any, and by their place in the source.
+    /// The sums of the waits, by the notification that has ended them (if one has) and by the place of the wait in the
+    /// source.
     pub woken: BTreeMap<(Option<Holder>, PlaceId), Sum>,
     /// The number of waits that timed out.
     pub timeouts: u64,
@@ -112,12 +114,13 @@ pub(super) struct Condition {
     pub notifications: u64,
     /// The number of notifications that found nobody waiting.
     pub without_waiter: u64,
-    /// The times from notifications to the moments at which the notified threads held the lock again.
+    /// The sum of the times from a notification to the moment at which the notified thread has returned from its wait,
+    /// and holds the lock again.
     pub latency: Sum,
     /// The last notification; `None` if there was none.
     pub last: Option<Notification>,
-    /// The notifications of threads that have not yet returned from their wait, by the number that the thread will
-    /// record when it is woken.
+    /// The notifications whose threads have not yet returned from their waits. The key is the number that such a thread
+    /// will record when it is woken.
     pending: Numbers<Notification>,
 }
 
@@ -155,11 +158,11 @@ pub(super) enum Awaited {
     Lock(u64),
     /// The condition with this id.
     Condition(u64),
-    /// The word in memory with this address, which the system compares (a futex).
+    /// The word in memory with this address, on which threads wait by a system call (a futex).
     Futex(u64),
 }
 
-/// A wait of a thread that continues.
+/// A wait of a thread that has not ended.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     /// The object that the thread waits for.
@@ -168,32 +171,32 @@ pub(super) struct Waiting {
     pub since: u64,
     /// The place in the source where the thread waits.
     pub at: PlaceId,
-    /// The holder of the lock when the wait began.
+    /// The thread that held the lock when the wait began.
     first_holder: Option<Holder>,
-    /// The number of times that the lock had changed its holder when the wait began: see [`Queue`].
+    /// How often the lock had changed its holder before the wait began: see [`Queue`].
     holder_changes: u64,
-    /// The state at the first change of the lock's holder since the wait began; `None` before this change.
+    /// What is known about the first change of the lock's holder during the wait; `None` before this change.
     handed_over: Option<HandedOver>,
-    /// The longest chain that has begun with this wait; `None` if no chain was found.
+    /// The longest chain of waits that was found and that begins with this wait; `None` if none was found.
     chain: Option<ChainId>,
     /// Whether the thread has recorded a message or a call since the beginning of the wait.
     pub has_traced_since: bool,
 }
 
-/// The end of a wait.
+/// The way in which a wait has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitEnding {
     /// The thread got the lock.
     Got,
-    /// The thread no longer waited for the lock, and has not got it.
+    /// The thread has stopped waiting for the lock without getting it.
     GaveUp,
-    /// The thread was woken.
+    /// The thread was woken by a notification.
     Woken,
     /// The wait timed out.
     TimedOut,
-    /// No record shows how the wait ended.
+    /// The end of the wait was not recorded.
     Unseen,
-    /// The wait continues at the end of the trace.
+    /// The wait had not ended at the end of the trace.
     Open,
 }
 
@@ -213,7 +216,7 @@ impl WaitEnding {
     }
 }
 
-/// A wait that has been counted.
+/// A wait that was added to the sums.
 #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "only data sets have each wait"))]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CountedWait {
@@ -235,39 +238,42 @@ pub(super) struct CountedWait {
     pub ending: WaitEnding,
 }
 
-/// The times off the processor of the holders of a lock, at the first change of its holder since a wait began.
+/// For a wait during which the lock changed its holder: the times at the first change for which holders were not
+/// running on a processor.
 #[derive(Clone, Copy, Debug)]
 struct HandedOver {
-    /// The times off the processor of the first holder, from the beginning of the wait until this change.
+    /// The time for which the first holder was not running, from the beginning of the wait until the change.
     first: OffSum,
-    /// The sum `off` of the lock's [`Queue`] at this change.
+    /// The value that `off` of the lock's [`Queue`] had at the change.
     before: OffSum,
 }
 
-/// The waits for a lock that continue.
+/// The waits for a lock that have not ended.
 ///
-/// A new holder of the lock is the holder for all waiting threads, so it is stored once and not for each of these
-/// threads. So if many threads get a lock one after another, this costs no more than reading their records.
+/// A new holder of the lock is the holder for all waiting threads, so it is stored once and not for each thread. So if
+/// many threads get a lock one after another, this costs no more than reading their records.
 #[derive(Debug, Default)]
 struct Queue {
-    /// The number of times that the lock changed its holder.
+    /// The number of times that the lock has changed its holder.
     holder_changes: u64,
-    /// The holder since the last change; `None` if it is not known.
+    /// The thread that holds the lock since the last change of its holder; `None` if it is not known.
     holder: Option<Holder>,
-    /// The time of the last change.
+    /// The time of the last change of the holder, in nanoseconds.
     changed: u64,
-    /// The times off the processor of all holders from the first change to the last one.
+    /// The time for which the respective holder was not running on a processor, summed from the first to the last
+    /// change of the holder.
     off: OffSum,
-    /// The number of waits that began before the last change.
+    /// The number of open waits that began before the last change of the holder.
     before: u64,
-    /// The threads whose waits began after the last change. Each of these waits has the holder in its own record.
+    /// The threads whose waits began after the last change of the holder. For such a wait, the holder is the one that
+    /// the record of the wait names.
     since: HashSet<u64>,
 }
 
-/// The number of threads that the search for chains may visit for each record, on average. If at most this many
+/// The number of threads that the search for chains may visit for each lock record, on average. If at most so many
 /// threads wait at the same time, all chains are found.
 const STEPS: usize = 64;
-/// The number of threads that may be visited in addition to [`STEPS`] for each record.
+/// The number of threads that the search for chains may visit in addition to [`STEPS`] for each lock record.
 const FIRST_STEPS: usize = 1 << 20;
 
 /// All waits of one process.
@@ -277,27 +283,29 @@ pub(super) struct Waits {
     pub locks: BTreeMap<u64, Lock>,
     /// The conditions, by their ids.
     pub conditions: BTreeMap<u64, Condition>,
-    /// The futexes by address. A thread that wakes the sleeping threads counts as notifying them.
+    /// The futexes, by address. They are treated like conditions: a thread that wakes the sleeping threads notifies
+    /// them.
     pub futexes: BTreeMap<u64, Condition>,
-    /// The waits that continue, by the id of the thread.
+    /// The waits that have not ended, by the id of the waiting thread.
     pub open: BTreeMap<u64, Waiting>,
     /// The queue of each lock for which threads wait.
     queues: HashMap<u64, Queue>,
-    /// The chains of waits, with the times of the ended waits that began a chain of more than one.
+    /// The chains of waits. Each ended wait that began a chain of more than one wait is added to the sum of the chain.
     pub chains: Chains,
     /// Whether a chain may have become longer since the last search.
     has_new_chains: bool,
-    /// The number of threads that the search for chains may still visit.
+    /// The number of threads that the search for chains may still visit, so that it does not take too long.
     steps: usize,
-    /// Whether there were too many chains, or too long ones, to examine each.
+    /// Whether some chains were not examined, because there were too many or too long ones.
     pub misses_chains: bool,
     /// The number of waits without a record of their end.
     pub unseen: u64,
-    /// The number of open waits for objects that each thread holds, by the id of the thread.
+    /// For each thread, by its id, the number of open waits for objects that the thread holds.
     followers: HashMap<u64, u64>,
-    /// The states of threads, and the run whose threads wait; `None` if there are no states.
+    /// The states of threads, and the run to which the waiting threads belong; `None` if the trace has no states of
+    /// threads.
     states: Option<(Arc<ThreadStates>, Run)>,
-    /// The waits that were counted and not taken yet; `None` if they are not kept.
+    /// The waits that were added to the sums and not passed on yet; `None` if they are not kept one by one.
     pub counted: Option<Vec<CountedWait>>,
 }
 
@@ -322,20 +330,21 @@ impl Default for Waits {
 }
 
 impl Waits {
-    /// Makes the waits of the threads of a run, with the states of threads if there are any.
+    /// Creates an empty set of waits for the threads of a run. `states` tells when threads were not running, if the
+    /// trace has states of threads.
     #[must_use]
     pub(super) fn with_states(states: &Arc<ThreadStates>, run: Option<&Run>) -> Waits {
         let states = run.filter(|_| !states.is_empty()).map(|run| (states.clone(), run.clone()));
         Waits { states, ..Waits::default() }
     }
 
-    /// Returns whether there are states of threads.
+    /// Returns whether the trace has states of threads.
     #[must_use]
     pub(super) fn has_states(&self) -> bool {
         self.states.is_some()
     }
 
-    /// Returns the times off the processor of a holder between two times.
+    /// Returns for how long a holder was not running on a processor between two times.
     fn off_of(&self, holder: Option<Holder>, from: u64, until: u64) -> OffSum {
         let Some((states, run)) = &self.states else { return OffSum::default() };
         let whole = until.saturating_sub(from);
@@ -344,7 +353,8 @@ impl Waits {
         times.map_or(unknown, |times| times.between(from, until).within(whole))
     }
 
-    /// Returns the times off the processor of the holders during a wait for a lock, until a time.
+    /// Returns for how long the holders of a lock were not running on a processor, from the beginning of a wait for the
+    /// lock to the time `until`.
     #[must_use]
     pub(super) fn holder_off(&self, waiting: &Waiting, until: u64) -> OffSum {
         let Awaited::Lock(id) = waiting.awaited else { return OffSum::default() };
@@ -357,7 +367,8 @@ impl Waits {
         first.within(until.saturating_sub(waiting.since))
     }
 
-    /// Begins or ends a wait of `thread`, or adds a notification, as a lock record of the thread says.
+    /// Begins or ends a wait of `thread`, or adds a notification, as the lock record `record` of this thread says.
+    /// `wall` is the time of the record.
     pub(super) fn take(&mut self, record: &LockRecord<'_>, thread: u64, wall: u64, places: &mut Places) {
         self.steps = self.steps.saturating_add(STEPS);
         match *record {
@@ -408,14 +419,15 @@ impl Waits {
         }
     }
 
-    /// Marks a thread's open wait, if there is one: the thread has recorded a message or a call since the wait began.
+    /// Marks the open wait of a thread, if there is one: the thread has recorded a message or a call since the wait
+    /// began.
     pub(super) fn has_traced(&mut self, thread: u64) {
         if let Some(waiting) = self.open.get_mut(&thread) {
             waiting.has_traced_since = true;
         }
     }
 
-    /// Ends all waits at this time, because nothing is recorded from then on.
+    /// Ends all waits at the time `wall`, because tracing is switched off and their ends will not be recorded.
     pub(super) fn pause(&mut self, wall: u64) {
         let open: Vec<(u64, Awaited, u64)> =
             self.open.iter().map(|(thread, of)| (*thread, of.awaited, of.since)).collect();
@@ -426,7 +438,7 @@ impl Waits {
     }
 
     /// Adds each open wait, with its duration until `wall`, to the sums and, if waits are kept one by one, to the list
-    /// of counted waits; leaves it open.
+    /// of counted waits. The wait stays open.
     pub(super) fn count_open(&mut self, wall: u64) {
         self.find_chains();
         let open: Vec<(u64, Waiting)> = self.open.iter().map(|(thread, of)| (*thread, of.clone())).collect();
@@ -438,7 +450,8 @@ impl Waits {
         }
     }
 
-    /// Sets the place in the source where a thread waits for a futex, if only the call stack contains it.
+    /// Sets the place in the source where a thread waits to `place`, from its call stack, if the record of the wait did
+    /// not name the place (as for a futex).
     pub(super) fn place(&mut self, thread: u64, place: &str, places: &mut Places) {
         let unknown = places.id(UNKNOWN);
         let Some(waiting) = self.open.get_mut(&thread).filter(|waiting| waiting.at == unknown) else {
@@ -488,8 +501,8 @@ impl Waits {
         self.has_new_chains |= waits_behind_it || is_behind_one;
     }
 
-    /// Finds the chains of the open waits. Must be called before one of these waits ends or changes; until then,
-    /// chains only become longer, so each wait keeps its longest chain.
+    /// Finds the chains of the open waits. Must be called before an open wait ends or changes: until then, chains only
+    /// become longer, so this is the moment to find the longest chain of each wait.
     fn find_chains(&mut self) {
         if !std::mem::take(&mut self.has_new_chains) {
             return;
@@ -533,7 +546,7 @@ impl Waits {
         Some(waiting)
     }
 
-    /// Returns the holder of the object of a wait, if known.
+    /// Returns the thread that holds the awaited object of a wait, if it is known.
     #[must_use]
     pub(super) fn holder(&self, waiting: &Waiting) -> Option<Holder> {
         holder_in(&self.queues, waiting)
@@ -564,14 +577,14 @@ impl Waits {
         self.follow(holder, 1);
     }
 
-    /// Adds `waits` to the number of open waits for a holder.
+    /// Adds `waits` to the number of open waits for objects of a holder.
     fn follow(&mut self, holder: Option<Holder>, waits: u64) {
         if let Some(Holder { thread, .. }) = holder.filter(|_| waits > 0) {
             *self.followers.entry(thread).or_default() += waits;
         }
     }
 
-    /// Subtracts `waits` from the number of open waits for a holder.
+    /// Subtracts `waits` from the number of open waits for objects of a holder.
     fn unfollow(&mut self, holder: Option<Holder>, waits: u64) {
         let Some(Holder { thread, .. }) = holder else { return };
         let Some(number) = self.followers.get_mut(&thread) else { return };
@@ -582,7 +595,8 @@ impl Waits {
     }
 
     /// Ends the wait of `thread` for `awaited`, and adds it to the sums. Returns the place in the source where the
-    /// thread waited; `None` if no such wait is open.
+    /// thread waited; `None` if the thread has no such wait. `by` is the notification that has ended the wait, if one
+    /// has.
     fn end(
         &mut self,
         thread: u64,
@@ -602,7 +616,8 @@ impl Waits {
         Some(waiting.at)
     }
 
-    /// Adds a wait to the list of counted waits, if waits are kept one by one.
+    /// Adds a wait to the list of single waits, if waits are kept one by one. `by` is the notification that has ended
+    /// the wait, if one has.
     fn keep(
         &mut self,
         (thread, waiting): (u64, &Waiting),
@@ -646,7 +661,7 @@ impl Waits {
         }
     }
 
-    /// Sets the current holder of a lock, for all threads that wait for it.
+    /// Sets the current holder of a lock. It is then the holder for all threads that wait for the lock.
     fn hand_over(&mut self, id: u64, holder: Option<Holder>, now: u64) {
         let Some(queue) = self.queues.get(&id) else { return };
         // Until the lock's holder changes for the first time, the holder is that in the record of each wait.
@@ -690,16 +705,16 @@ impl Waits {
         self.end(thread, Awaited::Condition(id), (ns, ending), notification);
     }
 
-    /// Returns each ring of threads in which each thread waits for a lock that the next one holds, and the
-    /// last for a lock that the first holds.
+    /// Returns the deadlocks: rings of threads in which each thread waits for a lock that the next thread holds, and
+    /// the last thread for a lock that the first one holds.
     #[must_use]
     pub(super) fn deadlocks(&self) -> Vec<Vec<u64>> {
         rings(self.open.keys(), |thread| Some(self.holder(self.open.get(&thread)?)?.thread))
     }
 }
 
-/// Returns the holder of the object of a wait: the latest holder of the lock or, if it has not changed since
-/// the wait began, the holder in the wait's record.
+/// Returns the thread that holds the awaited object of a wait. For a lock, this is the latest holder; if the holder has
+/// not changed since the wait began, it is the holder that the record of the wait names.
 fn holder_in(queues: &HashMap<u64, Queue>, waiting: &Waiting) -> Option<Holder> {
     let Awaited::Lock(id) = waiting.awaited else { return waiting.first_holder };
     match queues.get(&id) {

@@ -1,6 +1,6 @@
-//! The columns of values that many rows share. This program encodes them itself: as a dictionary, and for each row
-//! the index of its value in the dictionary. The crate `parquet` would need the values of all rows to make a
-//! dictionary, but here, each row has only a number that stands for its values.
+//! Encodes columns whose values are shared by many rows, as a dictionary and, for each row, the index of its value in
+//! the dictionary. Other columns are encoded by the crate `parquet`: it would need the values of all rows to make a
+//! dictionary, but here, each row has only a number (a key) that stands for its values.
 
 use bytes::Bytes;
 use itertools::Itertools;
@@ -17,9 +17,9 @@ use zstd::bulk::Compressor;
 use super::hybrid::{Bits, bits, put_hybrid, put_hybrid_of_bytes, put_run};
 use super::words::{NONE, SharedValues, ValueId};
 
-/// The compression level of columns. Level 1 is a tenth faster and takes 3 % more bytes.
+/// The level of zstd compression of columns. Level 1 would be a tenth faster and take 3 % more bytes.
 pub(super) const LEVEL: i32 = 3;
-/// The maximum length, in bytes, of the smallest and the largest text of a column that a file states.
+/// The maximum length, in bytes, of texts in the statistics of a column, which state its smallest and its largest text.
 const LONGEST_LIMIT: usize = 64;
 
 /// An encoded column of a row group.
@@ -30,12 +30,12 @@ pub(super) struct Chunk {
     pub close: ColumnCloseResult,
 }
 
-/// A key for each row of a chunk: for example, the index of the row's thread. Rows with the same key have the same values
-/// in several columns, such as the name and the id of the thread.
+/// A key for each row of a chunk: for example, the index of the row's thread. Rows with the same key have the same
+/// values in several columns, such as the name and the id of the thread.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     keys: Vec<u32>,
-    /// The distinct keys, each once; `is_there` says for each number whether it is among them.
+    /// The distinct keys, each once; `is_there` says, for each possible key, whether it is in this list.
     distinct: Vec<u32>,
     is_there: Vec<bool>,
 }
@@ -58,7 +58,7 @@ impl Rows {
         self.distinct.push(key);
     }
 
-    /// Returns a number above all keys.
+    /// Returns a number that is greater than all keys.
     fn limit(&self) -> usize {
         self.is_there.len()
     }
@@ -72,27 +72,28 @@ impl Rows {
     }
 }
 
-/// An encoder of columns.
+/// An encoder of columns of shared values.
 pub(super) struct Encoder {
     zstd: Compressor<'static>,
-    /// The index of each shared value in the column's dictionary. This field and the following ones are buffers.
+    /// For each shared value, its index in the column's dictionary. This field and those below are buffers for one
+    /// column.
     places: Vec<u32>,
-    /// The index in the dictionary for each key.
+    /// For each key of rows, the index of its value in the column's dictionary.
     of_keys: Vec<u32>,
     dictionary: Vec<ValueId>,
     numbers: Vec<u32>,
-    /// The `numbers` as bytes, if the dictionary is small enough.
+    /// The indices of the rows' values as bytes, in place of `numbers`, if the dictionary is small enough.
     small: Vec<u8>,
     small_of_keys: Vec<u8>,
     there: Bits,
     body: Vec<u8>,
 }
 
-/// The index for a value that is not in the dictionary. If indices are stored as bytes, its lowest byte is no valid
-/// index either.
+/// The index that stands for a value that is not in the dictionary. If indices are stored as bytes, the lowest byte of
+/// this number is also no valid index.
 const NOT_IN_DICTIONARY: u32 = u32::MAX;
 
-/// The pages of a column while they are written.
+/// The encoded pages of a column that is not complete.
 struct Pages {
     sink: TrackedWrite<Vec<u8>>,
     dictionary: Option<i64>,
@@ -148,10 +149,9 @@ impl Pages {
 }
 
 impl Encoder {
-    /// Makes an encoder.
+    /// Creates an encoder.
     ///
-    /// # Errors
-    /// Returns an error if there is not enough memory.
+    /// # Errors Returns an error if there is not enough memory.
     pub(super) fn new() -> Result<Encoder> {
         let (places, of_keys, dictionary) = Default::default();
         let (numbers, small, small_of_keys, there, body) = Default::default();
@@ -164,7 +164,7 @@ impl Encoder {
         Pages { sink, dictionary: None, data: None, compressed: 0, uncompressed: 0 }
     }
 
-    /// Compresses the body and writes it as a page of rows.
+    /// Compresses the buffer `body`, and appends it to the column as a page with values of `rows` rows.
     fn put_body(&mut self, rows: usize, encoding: Encoding, pages: &mut Pages) -> Result<()> {
         let page = Page::DataPage {
             buf: self.zstd.compress(&self.body)?.into(),
@@ -177,10 +177,9 @@ impl Encoder {
         pages.put(page, self.body.len())
     }
 
-    /// Encodes a column of shared values. `of` returns the id of the value that a row with this key has.
+    /// Encodes a column of shared values. `of` converts the key of a row to the id of the row's value.
     ///
-    /// # Errors
-    /// Returns an error if the column is too large.
+    /// # Errors Returns an error if the column is too large.
     pub(super) fn words(
         &mut self,
         column: ColumnDescPtr,
@@ -268,8 +267,8 @@ impl Encoder {
 }
 
 impl Encoder {
-    /// Returns the smallest and the largest value in the dictionary, by which readers skip row groups, and the number
-    /// of rows without a value; `None` if a text is too long to be stated.
+    /// Returns the statistics of a column, by which readers skip row groups: the smallest and the largest value in the
+    /// dictionary, and the number of rows without a value. Returns `None` if a text is too long for statistics.
     fn statistics(&self, of: Physical, words: &SharedValues, without: u64) -> Option<Statistics> {
         let values = || self.dictionary.iter().map(|word| words.bytes(*word));
         if of == Physical::INT64 {
@@ -294,8 +293,8 @@ impl Encoder {
     }
 }
 
-/// Appends the bytes that `put` appends, with their length before them. `put` must append for each row whether it has
-/// a value.
+/// Appends the bytes that `put` appends, after their length. `put` must append the definition levels of all rows, which
+/// say whether a row has a value.
 fn put_levels(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     let begin = out.len();
     out.extend_from_slice(&[0; 4]);

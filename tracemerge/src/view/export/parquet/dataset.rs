@@ -1,8 +1,9 @@
-//! The tables of a data set, for one run. Each file is a part of the stream, named by its table, its day and its
-//! number: `records.2026-11-18.0.parquet`. The command `dataset add` gives the files their places in the set.
+//! Writes the tables of a data set for one run, as a stream that contains parts of files. A file is named by its table,
+//! its day and its number: `records.2026-11-18.0.parquet`. The command `dataset add` moves the files to their places in
+//! the set.
 //!
-//! Rows are in the order of the merge. A file ends at a number of rows or of bytes; if a day comes again because the
-//! wall clock was set, its rows continue the file of that day.
+//! Rows are in the order of the merge. A file ends at a number of rows or of bytes. If a day begins again, because the
+//! wall clock was set, its rows continue the file of this day.
 
 use std::borrow::Cow;
 
@@ -40,21 +41,20 @@ use crate::view::values::Value;
 
 /// The greatest number of rows of a file.
 pub(crate) const MAX_ROWS: u64 = 1 << 22;
-/// The number of bytes after which a file ends.
+/// The size of a file, in bytes, at which the file ends.
 pub(crate) const MAX_BYTES: u64 = 256 << 20;
-/// The microseconds of a day.
+/// The number of microseconds of a day.
 const DAY: u64 = 24 * 60 * 60 * 1_000_000;
 
-/// The layout of one run's part of a data set.
+/// The layout that writes one run for a data set.
 #[derive(Clone, Debug)]
 pub(crate) struct DatasetLayout {
     /// The name of the machine, for the column `host`.
     pub host: String,
-    /// The state of the run's traces, for the metadata of files: as long as the state is the same, the run need not
-    /// be read again.
+    /// The name of the run, for the metadata of files.
     pub run: String,
-    /// The state of the run's traces, for the metadata of files: as long as it is the same, the run need not be read
-    /// again.
+    /// The state of the run's traces, for the metadata of files. As long as the state stays the same, the run need not
+    /// be read again.
     pub state: String,
 }
 
@@ -107,7 +107,7 @@ impl TableName {
         TableName::Runs,
     ];
 
-    /// Returns the table with this name.
+    /// Returns the table with the name `name`, if there is one.
     #[must_use]
     pub(crate) fn named(name: &str) -> Option<TableName> {
         TableName::ALL.into_iter().find(|table| table.name() == name)
@@ -119,7 +119,7 @@ impl TableName {
         TABLES[self as usize]
     }
 
-    /// Returns the columns by which the rows of a file are sorted.
+    /// Returns the two columns by which the rows of a file of the table are sorted.
     #[must_use]
     pub(crate) fn order(self) -> [&'static str; 2] {
         match self {
@@ -165,7 +165,7 @@ struct OpenFile {
 /// An open call.
 #[derive(Clone, Copy, Debug)]
 struct Call {
-    /// The number of the call among the calls of the run.
+    /// The index of the call among all calls of the run.
     number: u64,
     function: FunctionId,
     /// The span that the thread is in during the call, if any.
@@ -175,14 +175,13 @@ struct Call {
     /// The time at which the call began, in nanoseconds of steady time.
     begin_ns: u64,
     ticks: u64,
-    /// The time of the calls inside this one that have ended, without the waits for the tracer, in nanoseconds.
+    /// The sum of the times of the ended calls inside this call, without waits for the tracer, in nanoseconds.
     inside_ns: u64,
-    /// The end of the part of this call's time that was already added to `inside_ns` of a call around it, in
-    /// nanoseconds.
+    /// The time up to which this call's duration was already added to `inside_ns` of a call around it, in nanoseconds.
     counted_until: u64,
 }
 
-/// The state of a thread that its rows depend on.
+/// The state of a thread that is needed for the rows of its records: its open calls, its clock and its waits.
 #[derive(Debug)]
 struct ThreadState {
     calls: Vec<Call>,
@@ -205,7 +204,7 @@ impl ThreadState {
     }
 }
 
-/// The format of one run's part of a data set.
+/// The writer of one run for a data set.
 struct DatasetFormat {
     layout: DatasetLayout,
     subjects: Subjects,
@@ -213,25 +212,25 @@ struct DatasetFormat {
     files: Vec<OpenFile>,
     /// The index in `files` of the file to which a row was added last.
     last_file: usize,
-    /// The numbers of rows and of bytes at which a file ends.
+    /// The numbers of rows and of bytes at which each file ends.
     bounds: (u64, u64),
-    /// The number of files so far of each table and day.
+    /// For each table and day, the number of files that were begun.
     parts: Vec<(TableName, u64, u32)>,
-    /// The names of the finished and the open files.
+    /// The names of all files that were begun.
     names: Vec<String>,
     threads: Vec<ThreadState>,
     locks: LockRecords,
-    /// The number of calls so far.
+    /// The number of calls that have begun so far.
     calls: u64,
     count: u64,
     lost: u64,
-    /// The first and the last time of records, in microseconds.
+    /// The first and the last wall time of the records so far, in microseconds.
     times: Option<(u64, u64)>,
-    /// The ticks of the last record.
+    /// The greatest ticks of the records so far.
     last: u64,
     /// The number of unsigned integers of 2^63 and more, which the tables show as negative numbers.
     negative: u64,
-    /// The reason for which the output is incomplete.
+    /// Why the output is incomplete; `None` if it is not.
     failure: Option<String>,
 }
 
@@ -258,7 +257,7 @@ impl DatasetFormat {
         }
     }
 
-    /// Returns the index in `files` of the open file of a table and a day. Begins one if there is none.
+    /// Returns the index in `files` of the open file of a table and a day. Begins a file if none is open.
     fn file(&mut self, of: TableName, day: u64, metadata: &[(&str, String)]) -> Result<usize> {
         let is_it = |file: &OpenFile| file.of == of && file.day == day;
         if self.files.get(self.last_file).is_some_and(is_it) {
@@ -285,7 +284,7 @@ impl DatasetFormat {
         Ok(self.last_file)
     }
 
-    /// Writes the rows of a file that are not written yet. Ends the file if it is large enough, or if `ends` is set.
+    /// Writes the rows of a file that are still in memory. Ends the file if it is large enough, or if `ends` is set.
     #[cold]
     fn pass_on(&mut self, number: usize, ends: bool, out: &mut Vec<u8>) -> Result<()> {
         let encoder = encoder(&mut self.encoder)?;
@@ -302,7 +301,7 @@ impl DatasetFormat {
         Ok(())
     }
 
-    /// Writes the rows of the largest file, if all files together need too much memory.
+    /// If all files together need too much memory, writes the rows of the file that needs most.
     fn shrink(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let bytes = |file: &OpenFile| file.table.bytes();
         if self.files.iter().map(bytes).sum::<usize>() < MAX_TABLE_BYTES {
@@ -328,7 +327,7 @@ impl DatasetFormat {
         if open.table.is_full() { self.pass_on(file, false, out) } else { Ok(()) }
     }
 
-    /// Returns the state of a thread. Makes the states of new threads.
+    /// Returns the state of a thread. Creates the states of threads that are new.
     #[inline]
     fn meet(&mut self, thread: usize, inventory: &Inventory) -> &mut ThreadState {
         while self.threads.len() <= thread {
@@ -339,7 +338,7 @@ impl DatasetFormat {
     }
 
     /// Begins the call that an event enters, or adds the rows of the calls that the event ends. Returns the depth and
-    /// the span of the event's record.
+    /// the span for the row of the event's record.
     #[inline]
     fn take_calls(
         &mut self,
@@ -385,7 +384,7 @@ impl DatasetFormat {
         }
     }
 
-    /// Adds rows of calls that end with an event, the innermost first.
+    /// Adds a row for each call that ends with an event. `ended` has the innermost call first.
     fn end_calls(
         &mut self,
         event: &Event<'_>,
@@ -427,7 +426,7 @@ impl DatasetFormat {
         Ok(())
     }
 
-    /// Adds the row of a `#` line about a loss or clocks.
+    /// If a `#` line reports lost records or has a reading of clocks, adds a row to the table of losses or of clocks.
     #[cold]
     fn add_meta(
         &mut self,
@@ -455,8 +454,8 @@ impl DatasetFormat {
         Ok(())
     }
 
-    /// Adds a row for the wait for the tracer that a `# wait` line reports, if the wait ends after all waits of the
-    /// thread that have rows.
+    /// Adds a row for the wait for the tracer that a `# wait` line reports, unless the wait is already covered: it must
+    /// end after all such waits of the thread that have rows.
     #[cold]
     fn add_wait_for_tracer(
         &mut self,
@@ -472,8 +471,8 @@ impl DatasetFormat {
         self.add_wait((thread, begin, end - begin), [None, None], &of, inventory, out)
     }
 
-    /// Adds rows of the waits for locks that have ended. `thread` is the thread of the last event, which probably is
-    /// the one that waited.
+    /// Adds a row for each wait for a lock that was counted since the last call. `thread` is the thread of the last
+    /// event, which probably is the one that waited.
     #[cold]
     fn add_waits(&mut self, thread: usize, inventory: &Inventory, out: &mut Vec<u8>) -> Result<()> {
         let mut locks = std::mem::take(&mut self.locks);
@@ -496,7 +495,7 @@ impl DatasetFormat {
         added
     }
 
-    /// Adds a row of a wait whose begin is given in steady time.
+    /// Adds a row for a wait of a thread. `begin` is the beginning of the wait, in nanoseconds of steady time.
     fn add_wait(
         &mut self,
         (thread, begin, ns): (usize, u64, u64),
@@ -568,7 +567,7 @@ impl DatasetFormat {
         self.put((TableName::Records, wall), &head, subject, [message_of(event), None], out)
     }
 
-    /// Adds the row of a span that ends.
+    /// Adds the row of a span that ends at the time `now`, in the way `how`.
     fn add_span(
         &mut self,
         (names, span, key): (&KnownSpans, &Span, SpanKey),
@@ -599,7 +598,7 @@ impl DatasetFormat {
         Ok(())
     }
 
-    /// Ends all files. Then writes the file of the table of runs, by which the data set knows the run.
+    /// Ends all files. Then writes the row of the run in the table of runs, by which the data set knows the run.
     fn end(&mut self, inventory: &Inventory, out: &mut Vec<u8>) -> Result<()> {
         self.locks.count_open(inventory);
         self.add_waits(0, inventory, out)?;
@@ -623,8 +622,8 @@ impl DatasetFormat {
     }
 }
 
-/// Returns a value in one of four forms: as an integer, as the bits of a floating-point number, as a truth value, or
-/// as text.
+/// Returns a value for one of four columns, and `None` for the others: an integer, the bits of a floating-point number,
+/// a truth value, or a text.
 fn columns_of<'a>(value: &'a Value<'_>) -> (Option<i64>, Option<i64>, Option<i64>, Option<Cow<'a, str>>) {
     let of_float = |number: f64| (None, Some(signed(number.to_bits())), None, None);
     let of_text = |text| (None, None, None, Some(text));
@@ -645,7 +644,7 @@ fn columns_of<'a>(value: &'a Value<'_>) -> (Option<i64>, Option<i64>, Option<i64
     }
 }
 
-/// Returns the date of a day since 1970, such as `2026-11-18`.
+/// Returns the date of a day, given as the number of days since 1970, such as `2026-11-18`.
 fn date(day: u64) -> String {
     let seconds = i64::try_from(day).unwrap_or(0).saturating_mul(24 * 60 * 60);
     let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH);

@@ -1,15 +1,15 @@
-//! Numbers of few bits as Parquet encodes them: runs of equal numbers, and groups of packed numbers
-//! (<https://parquet.apache.org/docs/file-format/data-pages/encodings/>, "RLE").
+//! Encodes lists of small numbers in the hybrid of run lengths and bit packing of Parquet: runs of equal numbers, and
+//! groups of packed numbers (<https://parquet.apache.org/docs/file-format/data-pages/encodings/>, "RLE").
 
-/// The minimum length of a run, and the number of packed values in a group.
+/// The number of packed numbers in a group. A run has at least this length, unless it is at the end.
 const GROUP: usize = 8;
 
-/// Returns the number of bits that numbers up to `largest` need, at least one.
+/// Returns the number of bits that the numbers from 0 to `largest` need: at least one.
 pub(super) fn bits(largest: usize) -> u8 {
     (usize::BITS - largest.leading_zeros()).max(1) as u8
 }
 
-/// The presence of values in rows: one bit for each row, the lowest bit of each byte first.
+/// For each row, one bit that says whether the row has a value. The first row has the lowest bit of the first byte.
 #[derive(Debug, Default)]
 pub(super) struct Bits {
     bytes: Vec<u8>,
@@ -17,7 +17,7 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// Adds rows. The number of earlier rows must be 0 or a multiple of eight.
+    /// Appends the bits of `rows`. The number of rows that were appended before must be a multiple of eight.
     pub(super) fn extend<T: Copy>(&mut self, rows: &[T], is_there: impl Fn(T) -> bool) {
         let byte = |group: &[T]| group.iter().rev().fold(0, |byte, row| byte << 1 | u8::from(is_there(*row)));
         self.bytes.extend(rows.chunks(GROUP).map(byte));
@@ -58,7 +58,7 @@ impl Bits {
     }
 }
 
-/// Appends numbers of `width` bits: runs of equal numbers, and groups of packed numbers.
+/// Appends numbers of `width` bits, as runs of equal numbers and groups of packed numbers.
 pub(super) fn put_hybrid(numbers: &[u32], width: u8, out: &mut Vec<u8>) {
     let is_run = |group: &[u32]| group.iter().all(|number| *number == group[0]);
     let mut rest = numbers;
@@ -78,8 +78,8 @@ pub(super) fn put_hybrid(numbers: &[u32], width: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends numbers of at most eight bits like [`put_hybrid`]; the numbers of a group are processed as one
-/// word.
+/// Works like [`put_hybrid`] for numbers of at most eight bits, and is faster: processes the numbers of a group as one
+/// word of 64 bits.
 pub(super) fn put_hybrid_of_bytes(numbers: &[u8], width: u8, out: &mut Vec<u8>) {
     let word = |group: &[u8]| group.first_chunk().map_or(0, |group| u64::from_le_bytes(*group));
     let is_run = |group: u64| group == group.rotate_left(8);
@@ -118,7 +118,8 @@ pub(super) fn put_run(number: u32, count: usize, width: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&number.to_le_bytes()[..usize::from(width.div_ceil(8))]);
 }
 
-/// Appends a group of numbers of `width` bits, at most eight; `group` has a byte for each number.
+/// Appends a group of eight numbers in packed form: `width` bits (at most eight) for each number. `group` has a byte
+/// for each number.
 #[inline]
 fn put_packed_bytes(group: u64, width: u8, out: &mut Vec<u8>) {
     // Joins neighbours, then pairs, then groups of four.
@@ -132,7 +133,8 @@ fn put_packed_bytes(group: u64, width: u8, out: &mut Vec<u8>) {
     out.truncate(end);
 }
 
-/// Appends a group of numbers, the lowest bits first. Fills a short group with 0.
+/// Appends a group of at most eight numbers in packed form: `width` bits for each number, the lowest bits first. The
+/// numbers that are missing count as 0.
 fn put_packed(group: &[u32], width: u8, out: &mut Vec<u8>) {
     let (mut word, mut filled) = (0u64, 0);
     for at in 0..GROUP {
@@ -147,7 +149,7 @@ fn put_packed(group: &[u32], width: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&word.to_le_bytes()[..filled.div_ceil(8) as usize]);
 }
 
-/// Appends a number with seven bits in each byte, the lowest bits first.
+/// Appends a number as a varint: seven bits in each byte, the lowest bits first.
 pub(super) fn put_length(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);

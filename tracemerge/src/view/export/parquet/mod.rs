@@ -1,4 +1,4 @@
-//! Apache Parquet: a directory of tables.
+//! The format Apache Parquet: a directory of tables.
 
 #[cfg(feature = "parquet")]
 mod chunk;

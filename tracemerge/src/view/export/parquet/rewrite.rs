@@ -1,10 +1,10 @@
 //! Writes the rows of several files of a table into one file, in the order of their times.
 //!
-//! The rows of each file are in this order already, unless the wall clock was set back: then a row with an earlier
-//! time counts as if it had the time of the rows before it. So the files are merged. Memory holds only a few thousand
-//! rows of each file, the pages of columns that contain these rows, and up to a row group of the new file. If a file
-//! lacks a column, because an earlier version of the schema did not have it, the column has no values for the file's
-//! rows.
+//! The rows of each file are in this order already, so the files are merged. The exception are rows that were made
+//! after the wall clock was set back: such a row counts as if it had the time of the rows before it. Memory holds only
+//! a few thousand rows of each file, the pages of columns that contain these rows, and up to a row group of the new
+//! file. If a file lacks a column, because an earlier version of the schema did not have it, the file's rows have no
+//! values in this column.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -25,12 +25,12 @@ use super::schema::{ColumnSpec, ColumnType};
 use super::table::{ROWS, damaged, properties, schema_of, wrong_type};
 use crate::file::parquet::{guarded, open};
 
-/// The number of rows of a file that are read at once.
+/// The maximum number of rows that are read from a file at once.
 const BATCH: usize = 4096;
-/// The number of bytes of texts after which a row group ends.
+/// The size of the texts of a row group, in bytes, at which the group ends.
 const MAX_TEXT_BYTES: usize = 64 << 20;
 
-/// The values of a column; rows without a value are left out.
+/// The values of a column. Rows without a value take no place.
 enum Values {
     Integers(Vec<i64>),
     Floats(Vec<f64>),
@@ -38,13 +38,13 @@ enum Values {
     Texts(Vec<ByteArray>),
 }
 
-/// The values of rows in a column.
+/// Some rows of a column, in memory.
 struct Column {
     values: Values,
-    /// For each row whether it has a value, in the form of definition levels.
+    /// For each row, 1 if it has a value, otherwise 0 (the definition levels of Parquet).
     levels: Vec<i16>,
     is_optional: bool,
-    /// The number of values that were already appended to other columns.
+    /// The number of values, from the first on, that were already appended to another column.
     taken: usize,
 }
 
@@ -70,8 +70,8 @@ impl Column {
         self.taken = 0;
     }
 
-    /// Reads the next rows from `reader`, which is `None` if the file does not have the column: then no row has a
-    /// value.
+    /// Reads the next `rows` rows, in place of the rows that were read before. `reader` is `None` if the file does not
+    /// have the column: then no row has a value.
     fn read(&mut self, reader: Option<&mut ColumnReader>, is_optional: bool, rows: usize) -> Result<()> {
         self.clear();
         let Some(reader) = reader else {
@@ -102,8 +102,8 @@ impl Column {
         if is_whole && !lacks { Ok(()) } else { Err(damaged("a column lacks rows")) }
     }
 
-    /// Appends the rows `rows` of another column, and counts their values as taken from it. The ranges of successive
-    /// calls must follow each other. Returns the number of bytes of the texts.
+    /// Appends the rows `rows` of the column `from`, and counts their values as taken from it. The rows of each call
+    /// must follow those of the call before. Returns the size of the appended texts, in bytes.
     fn take(&mut self, from: &mut Column, rows: Range<usize>) -> usize {
         let levels = &from.levels[rows];
         let count = levels.iter().filter(|level| **level > 0).count();
@@ -123,7 +123,7 @@ impl Column {
         0
     }
 
-    /// Writes all rows, and removes them.
+    /// Writes all rows to a file, and removes them from memory.
     fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
         let levels = self.is_optional.then_some(&self.levels[..]);
         match (writer, &self.values) {
@@ -145,7 +145,7 @@ impl Column {
         Ok(())
     }
 
-    /// Returns the integer of a row of a column in which each row has one.
+    /// Returns the integer that a row has in a column in which every row has one.
     fn integer(&self, row: usize) -> i64 {
         match &self.values {
             Values::Integers(values) => values.get(row).copied().unwrap_or(i64::MAX),
@@ -154,10 +154,10 @@ impl Column {
     }
 }
 
-/// The values of a row in the two columns by which rows are sorted.
+/// The sort key of a row: its values in the two columns by which rows are sorted.
 type Key = (i64, i64);
 
-/// A file whose rows are read.
+/// An input file of the merge, with the rows that were read from it.
 struct Input {
     reader: SerializedFileReader<File>,
     /// For each column of the table, its index in the file and whether it is optional there; `None` if the file does
@@ -165,17 +165,17 @@ struct Input {
     places: Vec<Option<(usize, bool)>>,
     /// The indices of the two columns by which rows are sorted.
     order: [usize; 2],
-    /// The index of the column with the run, and the runs whose rows are left out.
+    /// The index of the column with the name of the run, and the names of the runs whose rows are left out.
     without: (usize, HashSet<Vec<u8>>),
     next_group: usize,
     readers: Vec<Option<ColumnReader>>,
-    /// The number of rows of the current row group that were not read.
+    /// The number of rows of the current row group that were not read yet.
     left: usize,
     columns: Vec<Column>,
-    /// The index of the next row among the rows that were read; `rows` is the number of rows that were read.
+    /// The index of the next row among the rows in memory; `rows` is the number of rows in memory.
     at: usize,
     rows: usize,
-    /// The greatest key of the rows that were taken so far.
+    /// The greatest sort key of the rows that were taken so far.
     reached: Key,
 }
 
@@ -206,7 +206,7 @@ impl Input {
         Ok(Input { reader, places, order, without, next_group, readers, left, columns, at, rows, reached })
     }
 
-    /// Reads more rows if all rows that were read have been taken. Returns whether there is a row.
+    /// If all rows in memory have been taken, reads more rows. Returns whether there is another row.
     fn fill(&mut self) -> Result<bool> {
         while self.at >= self.rows {
             if self.left == 0 {
@@ -235,7 +235,7 @@ impl Input {
         Ok(true)
     }
 
-    /// Removes the rows of the runs that are left out.
+    /// Removes the rows of the runs in `without` from memory.
     fn leave_out(&mut self) {
         let (of_run, without) = &self.without;
         if without.is_empty() {
@@ -267,14 +267,15 @@ impl Input {
         self.rows = stays.iter().filter(|stays| **stays).count();
     }
 
-    /// Returns the key of a row, or the greatest key so far if that is greater.
+    /// Returns the sort key of a row; if an earlier row of the file had a greater one, that key.
     fn key(&self, row: usize) -> Key {
         let [first, second] = self.order.map(|column| self.columns[column].integer(row));
         self.reached.max((first, second))
     }
 
-    /// Returns how many rows, from the next one on, come before `limit`, which is the key and the index of another
-    /// file: at least one row, and at most `most`. `number` is the index of this file.
+    /// Returns how many rows, from the next one on, may be taken before those of another file: at least one, and at
+    /// most `most`. `limit` is the sort key of the other file's next row, and the index of the other file; `number` is
+    /// the index of this file.
     fn rows_before(&mut self, limit: Option<(Key, usize)>, number: usize, most: usize) -> usize {
         let begin = self.at;
         let end = self.rows.min(begin + most.max(1));
@@ -302,11 +303,10 @@ impl Values {
     }
 }
 
-/// Writes the rows of files of a table into one file, without those of the runs `without`, and with this metadata.
-/// Returns the number of written rows.
+/// Writes the rows of several files of a table into one file with the metadata `metadata`, and leaves out the rows of
+/// the runs `without`. Returns the number of written rows.
 ///
-/// # Errors
-/// Returns an error if a file is damaged, or if the new one cannot be written.
+/// # Errors Returns an error if a file is damaged, or if the new file cannot be written.
 pub(crate) fn rewrite(
     table: TableName,
     files: Vec<File>,

@@ -1,8 +1,10 @@
-//! The columns of all tables: their names, their types, and their meaning. Files have them in this order, with the
-//! [version](VERSION) in their metadata. docs/formats.md lists the same columns; a test compares both.
+//! The columns of all tables: their names, their types, and where their values come from. Files have the columns in
+//! this order, with the [version](VERSION) in their metadata. docs/formats.md lists the same columns; a test compares
+//! both lists.
 //!
-//! All integers are signed numbers of 64 bits, and times are microseconds since 1970 in UTC: every reader reads these
-//! types without a setting. Unsigned numbers of 2^63 and more are written as negative numbers: 2^64 less.
+//! All integers are signed numbers of 64 bits, and times are microseconds since 1970 in UTC, because every reader reads
+//! these types without a setting. An unsigned number of 2^63 or more is written as a negative number, which is less by
+//! 2^64.
 
 use std::borrow::Cow;
 
@@ -11,9 +13,10 @@ pub(crate) use crate::file::parquet::{FILES_KEY, LAST_KEY, RUN_KEY, STATE_KEY, V
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ColumnType {
-    /// A signed integer of 64 bits. Values of neighbouring rows are near each other, and stored as differences.
+    /// A signed integer of 64 bits, stored as the difference to the row before, because neighbouring rows have similar
+    /// values.
     Integer,
-    /// A signed integer of 64 bits. There are few different values, which are stored in a dictionary.
+    /// A signed integer of 64 bits, stored in a dictionary, because there are few different values.
     FewIntegers,
     /// Microseconds since 1970, in UTC.
     Time,
@@ -30,31 +33,31 @@ pub(crate) enum ColumnType {
 /// The description of a column.
 #[derive(Clone, Debug)]
 pub(crate) struct ColumnSpec {
-    /// The name of the column, which no other column of the table has.
+    /// The name of the column, which is unique in the table.
     pub name: Cow<'static, str>,
     /// The type of the column's values.
     pub of: ColumnType,
     /// Whether a row may have no value.
     pub is_optional: bool,
-    /// The source of the column's values.
+    /// Where the column's values come from.
     pub source: Source,
 }
 
-/// The source of the values of a column.
+/// Where the value of a row in a column comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
-    /// The number at this index among the numbers that every row has.
+    /// From the numbers that every row has: the number at this index.
     Number(usize),
-    /// The number at this index among the numbers that a row may lack. Floating-point numbers are given by their
-    /// bits, and true as 1.
+    /// From the numbers that a row may lack: the number at this index. A floating-point number is given by its bits,
+    /// and `true` as 1.
     Optional(usize),
-    /// This property of the row's thread.
+    /// From the row's thread: this property of it.
     OfThread(OfThread),
-    /// This property of the row's subject.
+    /// From the row's *subject*, such as the site of a message: this property of it.
     OfSubject(OfSubject),
-    /// The row's text at this index.
+    /// From the texts of the row: the text at this index.
     Text(usize),
-    /// The row's value at this index.
+    /// From the values of the row's message: the value at this index.
     Value(usize),
 }
 
@@ -75,7 +78,7 @@ pub(crate) enum OfThread {
 /// The number of properties of a thread.
 pub(crate) const OF_THREAD: usize = OfThread::Root as usize + 1;
 
-/// A property of a subject: a property that all records of a site, of a function, or of another kind have in common.
+/// A property of a *subject*: of what many rows have in common, such as the site of messages or the function of calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OfSubject {
     Kind,
@@ -88,17 +91,17 @@ pub(crate) enum OfSubject {
     Template,
     Table,
     Place,
-    /// The place in the source where the object of a wait was made.
+    /// The place in the source where the awaited lock or condition was made.
     Made,
-    /// The place in the source where the holder of a lock has acquired it.
+    /// The place in the source where the holder had acquired the lock, or where the awaited condition was notified.
     Since,
     Ending,
     Cause,
-    /// The index of an argument of a message.
+    /// The index of a value among the values of a message.
     Index,
-    /// The name of an argument.
+    /// The name of a value of a message.
     Name,
-    /// The type of an argument.
+    /// The type of a value of a message.
     Type,
 }
 
@@ -123,7 +126,7 @@ pub(super) const COMMON: [ColumnSpec; 6] = [
     text("thread", false, Source::OfThread(OfThread::Label)),
 ];
 
-/// The further columns of the table of all records of `--format parquet`.
+/// The columns that follow the common ones in the table of all records of `--format parquet`.
 pub(super) const RECORDS: [ColumnSpec; 13] = [
     text("process", false, Source::OfThread(OfThread::Process)),
     text("kind", false, Source::OfSubject(OfSubject::Kind)),

@@ -1,5 +1,5 @@
-//! The properties that rows share: those of their threads, and those of their subjects. A subject is a site, a function
-//! that is entered or left, or another kind of record.
+//! The properties that many rows share: those of a row's thread, and those of its *subject*. The subject of a row is,
+//! for example, the site of a message, or the function that is entered or left.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,35 +15,38 @@ use crate::view::export::fields::{Row, function_left, row_of};
 use crate::view::function_names::FunctionId;
 use crate::view::values::Field;
 
-/// The threads and the *subjects* of the rows so far; a subject has the properties that many rows share, such as those
-/// of a site.
+/// The threads and the *subjects* of the rows so far. A subject is a set of properties that many rows share, such as
+/// those of a site.
 #[derive(Debug, Default)]
 pub(super) struct Subjects {
     /// The properties of the threads and of the subjects.
     pub shared: Shared,
     /// The index of each subject, by its properties.
     known: HashMap<[ValueId; OF_SUBJECT], u32>,
-    /// The subject of each site's messages, without values and with values.
+    /// For each site, the index of the subject of its messages: of those without values, and (in the second list) of
+    /// those with values.
     messages: [Vec<Option<u32>>; 2],
-    /// The subject of the messages without a site, and the subject of the messages that are records of locks.
+    /// The index of the subject of the messages without a site, and that of the lock records.
     without_site: [Option<u32>; 2],
-    /// The subject of each function's enter records and of its leave records.
+    /// For each function, the index of the subject of its enter records, and (in the second list) of its leave records.
     calls: [Vec<Option<u32>>; 2],
-    /// The subject of each function's calls that have ended, without and with a leave record.
+    /// For each function, the index of the subject of its ended calls without a leave record, and (in the second list)
+    /// of those with one.
     ended: [Vec<Option<u32>>; 2],
-    /// The subjects of the values of each site's messages.
+    /// For each site, the indices of the subjects of its values: one for each value of a message.
     values: Vec<Option<Arc<[u32]>>>,
     /// The name of the machine, if it is known.
     host: Option<String>,
 }
 
 impl Subjects {
-    /// Makes an empty list for records of the machine `host`.
+    /// Creates an object without subjects, for records of the machine `host`.
     pub(super) fn of_host(host: &str) -> Subjects {
         Subjects { host: Some(host.to_owned()), ..Subjects::default() }
     }
 
-    /// Returns the index of the thread of an event. If the thread is new, adds its properties.
+    /// Returns the index of an event's thread in the list of threads. If the thread is new, adds its properties to the
+    /// list.
     #[inline]
     pub(super) fn thread(&mut self, event: &Event<'_>, inventory: &Inventory) -> u32 {
         if self.shared.threads.len() <= event.thread {
@@ -79,11 +82,10 @@ impl Subjects {
         }
     }
 
-    /// Returns the index of the subject of an event; `None` if the event has no record. `table` returns the name of
-    /// the table with the values of a message, if there is one.
+    /// Returns the index of the subject of an event's row; `None` if no record made the event. `table` returns the name
+    /// of the table that has the values of the event's message, if there is one.
     ///
-    /// # Errors
-    /// Returns an error if `table` does.
+    /// # Errors Returns an error if `table` does.
     #[inline]
     pub(super) fn subject(
         &mut self,
@@ -127,7 +129,8 @@ impl Subjects {
         Ok(subject)
     }
 
-    /// Returns the index of the subject of calls of a function that have ended in the way `ending`, such as `left`.
+    /// Returns the index of the subject of a function's calls that have ended in the way `ending`: `left`, or `cut` if
+    /// there is no leave record.
     #[inline]
     pub(super) fn of_call(&mut self, function: FunctionId, ending: &str, inventory: &Inventory) -> u32 {
         let (is_left, number) = (usize::from(ending == "left"), function as usize);
@@ -150,14 +153,14 @@ impl Subjects {
         subject
     }
 
-    /// Returns the index of the subject of spans that have ended in the way `ending`.
+    /// Returns the index of the subject of the spans that have ended in the way `ending`.
     pub(super) fn of_span(&mut self, ending: &str) -> u32 {
         let mut properties = [NONE; OF_SUBJECT];
         properties[OfSubject::Kind as usize] = self.shared.words.text(Some(ending));
         self.add(properties)
     }
 
-    /// Returns the index of the subject of a wait that has the properties `texts`.
+    /// Returns the index of the subject of the waits that have the properties `texts`.
     pub(super) fn of_wait(&mut self, texts: &[(OfSubject, Option<&str>)]) -> u32 {
         let mut properties = [NONE; OF_SUBJECT];
         for (of, text) in texts {
@@ -166,7 +169,7 @@ impl Subjects {
         self.add(properties)
     }
 
-    /// Returns the indices of the subjects of the values of a site's messages.
+    /// Returns the indices of the subjects of a site's values: one for each value of a message.
     #[inline]
     pub(super) fn of_values(&mut self, number: usize, site: &TypedSite) -> Arc<[u32]> {
         match self.values.get(number) {
@@ -196,7 +199,7 @@ impl Subjects {
         made
     }
 
-    /// Returns the index of the subject with these properties.
+    /// Returns the index of the subject with these properties. Adds the subject if it is new.
     fn add(&mut self, properties: [ValueId; OF_SUBJECT]) -> u32 {
         let subjects = &mut self.shared.subjects;
         *self.known.entry(properties).or_insert_with(|| {
@@ -205,7 +208,8 @@ impl Subjects {
         })
     }
 
-    /// Makes the subject of an event, or finds an equal one.
+    /// Returns the index of the subject of an event's row, from the properties of the event; `None` if no record made
+    /// the event.
     #[cold]
     fn new_subject(&mut self, event: &Event<'_>, inventory: &Inventory, table: Option<&str>) -> Option<u32> {
         let Row { kind, level, target, module, file, line, function, template, .. } =
@@ -230,12 +234,13 @@ impl Subjects {
     }
 }
 
-/// Returns a place in the source, `file:line`.
+/// Returns a text for a place in the source: `file:line`.
 fn place_of(file: Option<&str>, line: Option<u32>) -> Option<String> {
     file.map(|file| line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
 }
 
-/// Returns the name of a run in a data set, which no other run of its machine has: its id, and the process id.
+/// Returns the name of a run in a data set: the run's id and its process id. The name is unique among the runs of the
+/// machine.
 #[must_use]
 pub(crate) fn name_of_run(run: &Run) -> String {
     format!("{:08x}-{}", run.id, run.pid)

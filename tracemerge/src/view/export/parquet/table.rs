@@ -1,4 +1,5 @@
-//! A table: columns that are collected in memory up to a row group, and the file of the table.
+//! A table of Parquet that is being written: rows are collected in memory, and written to the table's file as row
+//! groups.
 
 use std::sync::Arc;
 
@@ -17,18 +18,18 @@ use super::schema::{ColumnSpec, ColumnType, OF_SUBJECT, OF_THREAD, Source, VERSI
 use super::words::{SharedValues, ValueId};
 use crate::view::values::Value;
 
-/// The number of rows of a row group, unless the memory limit ends the group earlier. Readers read row groups in
-/// parallel.
+/// The number of rows of a row group, unless the memory limit ends the group earlier. Readers can read several row
+/// groups in parallel.
 pub(super) const ROWS: usize = 1 << 17;
-/// The number of texts of a row.
+/// The maximum number of texts that a row has.
 const TEXTS: usize = 2;
-/// The memory that one number of a row takes, in bytes.
+/// The size in memory of one number of a row, in bytes.
 const NUMBER: usize = 8;
 
-/// The data that rows share.
+/// The data that the rows of all tables share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// The shared values.
+    /// The values that many rows share, each stored once.
     pub words: SharedValues,
     /// The properties of each thread, in the order of [`OfThread`](super::schema::OfThread).
     pub threads: Vec<[ValueId; OF_THREAD]>,
@@ -36,14 +37,14 @@ pub(super) struct Shared {
     pub subjects: Vec<[ValueId; OF_SUBJECT]>,
 }
 
-/// The data at the beginning of every row.
+/// The numbers and the thread of a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head<'a> {
     /// The numbers that every row has, for [`Source::Number`].
     pub numbers: &'a [i64],
     /// The numbers that a row may lack, for [`Source::Optional`].
     pub optional: &'a [Option<i64>],
-    /// The index of the thread in [`Shared::threads`].
+    /// The index of the row's thread in [`Shared::threads`].
     pub thread: u32,
 }
 
@@ -56,11 +57,12 @@ pub(super) struct Changed {
     pub as_negative: u64,
 }
 
-/// The numbers of a column in which a row may have none: integers, the bits of floating-point numbers, or truth values.
+/// The numbers of a column in which a row may have no number: integers, the bits of floating-point numbers, or truth
+/// values.
 #[derive(Debug, Default)]
 struct OptionalNumbers {
     values: Vec<i64>,
-    /// For each row whether it has a value, in the form of definition levels.
+    /// For each row, 1 if it has a number, otherwise 0 (the definition levels of Parquet).
     levels: Vec<i16>,
 }
 
@@ -71,7 +73,7 @@ impl OptionalNumbers {
         self.values.extend(number);
     }
 
-    /// Writes all numbers, and removes them.
+    /// Writes all numbers to the file, and removes them from memory.
     fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
         let levels = Some(&self.levels[..]);
         match writer {
@@ -112,12 +114,12 @@ struct Texts {
     bytes: Vec<u8>,
     /// The offset in `bytes` at which each text ends.
     ends: Vec<usize>,
-    /// For each row whether it has a text, in the form of definition levels.
+    /// For each row, 1 if it has a text, otherwise 0 (the definition levels of Parquet).
     levels: Vec<i16>,
 }
 
 impl Texts {
-    /// Adds a row. Returns the number of bytes of memory that it takes.
+    /// Adds the text of a row, if it has one. Returns the number of bytes of memory that the addition takes.
     #[inline]
     fn add(&mut self, text: Option<&str>) -> usize {
         self.levels.push(text.is_some().into());
@@ -127,7 +129,7 @@ impl Texts {
         size_of::<i16>() + size_of::<usize>() + text.len()
     }
 
-    /// Writes all texts, and removes them.
+    /// Writes all texts to the file, and removes them from memory.
     fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
         let ColumnWriter::ByteArrayColumnWriter(to) = writer else { return Err(wrong_type()) };
         let bytes = Bytes::from(std::mem::take(&mut self.bytes));
@@ -140,16 +142,16 @@ impl Texts {
     }
 }
 
-/// Reinterprets the bits of an unsigned number as signed, which is the type in columns.
+/// Returns the signed number with the bits of an unsigned number, because columns have signed numbers.
 pub(super) fn signed(number: u64) -> i64 {
     i64::from_ne_bytes(number.to_ne_bytes())
 }
 
-/// A table while it is written.
+/// A table that is being written.
 pub(super) struct Table {
     writer: SerializedFileWriter<Vec<u8>>,
     sources: Vec<Source>,
-    /// The numbers that every row has: a list for each index of [`Source::Number`].
+    /// The unwritten numbers that every row has: a list for each index of [`Source::Number`].
     numbers: Vec<Vec<i64>>,
     optional: Vec<OptionalNumbers>,
     /// The number of rows that are not written yet.
@@ -163,10 +165,9 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Makes a table with these columns and this metadata, pairs of a key and a value.
+    /// Creates a table with these columns. `metadata` has pairs of a key and a value.
     ///
-    /// # Errors
-    /// Returns an error if two columns have the same name.
+    /// # Errors Returns an error if two columns have the same name.
     pub(super) fn new(of: &[ColumnSpec], metadata: &[(&str, String)]) -> Result<Table> {
         let schema = schema_of(of)?;
         let properties = Arc::new(properties(of, metadata)?);
@@ -196,7 +197,7 @@ impl Table {
         self.bytes += NUMBER * (1 + head.numbers.len() + head.optional.len());
     }
 
-    /// Adds a row with a subject and texts.
+    /// Adds a row with the subject of the index `subject` and with texts.
     #[inline]
     pub(super) fn add(&mut self, head: &Head<'_>, subject: u32, texts: [Option<&str>; TEXTS]) {
         self.add_head(head);
@@ -206,8 +207,8 @@ impl Table {
         }
     }
 
-    /// Adds a row with values, which must be in the order of the value columns. Returns the counts of values whose
-    /// form changes in the table.
+    /// Adds a row with the values of a message, in the order of the columns of values. Returns the counts of values
+    /// that have another form in the table.
     pub(super) fn add_values(&mut self, head: &Head<'_>, values: &[Value<'_>]) -> Changed {
         self.add_head(head);
         let mut changed = Changed::default();
@@ -234,10 +235,9 @@ impl Table {
         self.bytes
     }
 
-    /// Writes the unwritten rows as a row group. Returns the bytes to append to the file.
+    /// Writes the rows in memory as a row group. Returns the bytes to append to the file.
     ///
-    /// # Errors
-    /// Returns an error if the file has too many row groups.
+    /// # Errors Returns an error if the file has too many row groups.
     pub(super) fn write(&mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
         if self.pending > 0 {
             let columns = self.writer.schema_descr().columns().to_vec();
@@ -272,10 +272,9 @@ impl Table {
         Ok(std::mem::take(self.writer.inner_mut()))
     }
 
-    /// Ends the file, and returns its last bytes.
+    /// Writes the rows in memory, and ends the file. Returns the last bytes of the file.
     ///
-    /// # Errors
-    /// Returns an error if the file has too many row groups.
+    /// # Errors Returns an error if the file has too many row groups.
     pub(super) fn finish(mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
         let mut bytes = self.write(shared, encoder)?;
         bytes.append(&mut self.writer.into_inner()?);
@@ -283,7 +282,7 @@ impl Table {
     }
 }
 
-/// Writes the next column of a row group with one of the crate's encodings.
+/// Writes the next column of a row group by `write`, which uses one of the encodings of the crate `parquet`.
 fn write_with(
     group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
     write: impl FnOnce(&mut ColumnWriter<'_>) -> Result<()>,
@@ -308,7 +307,7 @@ impl PendingColumn {
         }
     }
 
-    /// Adds a value. Returns the number of bytes of memory that it takes.
+    /// Adds the value of a row. Returns the number of bytes of memory that the value takes.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -334,7 +333,7 @@ impl PendingColumn {
         8
     }
 
-    /// Writes all values, and removes them.
+    /// Writes all values to the file, and removes them from memory.
     fn write(&mut self, writer: &mut ColumnWriter<'_>) -> Result<()> {
         match (self, writer) {
             (PendingColumn::I64(values), writer) => return write_integers(values, writer),
@@ -357,7 +356,7 @@ impl PendingColumn {
     }
 }
 
-/// Writes integers of 64 bits, and removes them.
+/// Writes integers of 64 bits to the file, and removes them from memory.
 fn write_integers(values: &mut Vec<i64>, writer: &mut ColumnWriter<'_>) -> Result<()> {
     let ColumnWriter::Int64ColumnWriter(to) = writer else { return Err(wrong_type()) };
     to.write_batch(values, None, None)?;
@@ -365,7 +364,7 @@ fn write_integers(values: &mut Vec<i64>, writer: &mut ColumnWriter<'_>) -> Resul
     Ok(())
 }
 
-/// Returns the error for values that have another type than their column.
+/// Returns the error that values have another type than their column.
 pub(super) fn wrong_type() -> ParquetError {
     damaged("the values have another type than their column")
 }
@@ -405,8 +404,8 @@ fn schema(column: &ColumnSpec) -> Result<Schema> {
         .build()
 }
 
-/// Returns the settings for the columns that the crate `parquet` encodes, and the metadata. Integers are encoded by
-/// their differences or by a dictionary, values that rows share by a dictionary, and all other values plainly. All
+/// Returns the settings of a file: its metadata, and how the crate `parquet` encodes columns. Integers are stored as
+/// differences or in a dictionary, values that rows share in a dictionary, and all other values as they are. All
 /// columns are compressed.
 pub(super) fn properties<K: AsRef<str>>(
     of: &[ColumnSpec],

@@ -1,8 +1,8 @@
-//! The tables of a directory in Parquet: one of all records, and one for each template, whose columns are the values
-//! of its messages with their names and types.
+//! The tables of a directory in Parquet: one of all records, and one for each template, whose columns are the values of
+//! the template's messages, with their names and types.
 //!
-//! Rows are collected until they form a row group of their table, and up to a memory limit for all tables. So memory
-//! does not grow with the number of records.
+//! Rows are collected in memory until they form a row group of their table, or until all tables together reach a memory
+//! limit. So the needed memory does not grow with the number of records.
 
 use std::collections::HashMap;
 
@@ -18,16 +18,17 @@ use crate::view::export::fields::{foreign_error_ns, message_of, put_fields};
 use crate::view::threads::TimeScale;
 use crate::view::values::Type;
 
-/// The number of bytes of all tables above which the largest table is written, however few rows it has.
+/// The size in memory of all tables together, in bytes, at which the rows of the largest table are written, however few
+/// they are.
 pub(super) const MAX_TABLE_BYTES: usize = 128 << 20;
 /// The name of the table of all records, without its extension.
 const RECORDS_NAME: &str = "records";
-/// The nanoseconds of a microsecond.
+/// The number of nanoseconds of a microsecond.
 pub(super) const MICROSECOND: u64 = 1_000;
-/// The maximum length of the name of a template's table.
+/// The maximum length of the name of a template's table, in characters.
 const SHORT: usize = 40;
 
-/// The format of Parquet.
+/// The writer of the format `parquet`.
 #[derive(Default)]
 pub(super) struct ParquetFormat {
     subjects: Subjects,
@@ -36,11 +37,11 @@ pub(super) struct ParquetFormat {
     templates: TemplateTables,
     /// The number of records so far.
     count: u64,
-    /// The reason for which the output is incomplete.
+    /// Why the output is incomplete; `None` if it is not.
     failure: Option<String>,
     /// The counts of values that have another form in the tables than in the trace.
     changed: Changed,
-    /// A buffer for the fields of a record.
+    /// A buffer for the text of a record's fields.
     fields: Vec<u8>,
 }
 
@@ -49,9 +50,9 @@ pub(super) struct ParquetFormat {
 struct TemplateTables {
     /// The tables, with their names.
     tables: Vec<(String, Table)>,
-    /// The index of each template's table, by the template and the names and types of its values.
+    /// The index of each table in `tables`, by the template and the names and types of its values.
     known: HashMap<(String, Vec<(String, ColumnType)>), usize>,
-    /// The index of the table of each site's template, by the index of the site.
+    /// For each site, by its index, the index of the table of its template.
     of_sites: Vec<Option<usize>>,
 }
 
@@ -60,7 +61,7 @@ fn columns_of_records() -> Vec<ColumnSpec> {
     COMMON.into_iter().chain(RECORDS).collect()
 }
 
-/// Returns the type of the column of a value: text if there is no matching type.
+/// Returns the type of the column for values of the type `of`: text if no other type fits.
 fn type_of(of: Type) -> ColumnType {
     match of {
         Type::Signed(..=64) | Type::Unsigned(..=64) | Type::Pointer(_) => ColumnType::Integer,
@@ -72,8 +73,8 @@ fn type_of(of: Type) -> ColumnType {
     }
 }
 
-/// Returns the columns of a template's table. Their names are unique even without regard to case, because readers
-/// ignore case.
+/// Returns the columns of a template's table. Readers ignore case, so the names of the columns differ by more than
+/// case.
 fn columns_of(values: &[(String, ColumnType)]) -> Vec<ColumnSpec> {
     let mut columns = COMMON.to_vec();
     for (number, (name, of)) in values.iter().enumerate() {
@@ -87,7 +88,7 @@ fn columns_of(values: &[(String, ColumnType)]) -> Vec<ColumnSpec> {
     columns
 }
 
-/// Returns the name of a template's table: its number, and the words of the template.
+/// Returns the name of a template's table: the number of the table, and the words of the template.
 fn name_of(number: usize, template: &str) -> String {
     let words =
         template.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
@@ -97,7 +98,7 @@ fn name_of(number: usize, template: &str) -> String {
 }
 
 impl TemplateTables {
-    /// Returns the index of the table of a site. Makes the table if it does not exist yet.
+    /// Returns the index of the table for a site's messages. Creates the table if it does not exist yet.
     fn table_of(&mut self, number: usize, site: &TypedSite) -> Result<usize> {
         if let Some(Some(table)) = self.of_sites.get(number) {
             return Ok(*table);
@@ -119,7 +120,7 @@ impl TemplateTables {
         Ok(table)
     }
 
-    /// Returns the name of the table with the values of an event, if there is one.
+    /// Returns the name of the table for the values of an event's message; `None` if the event has no values.
     fn name_of(&mut self, event: &Event<'_>, inventory: &Inventory) -> Result<Option<String>> {
         let table = match &event.what {
             EventContent::Message { site: Some(number), values: Some(values), .. } if !values.is_empty() => {
@@ -132,7 +133,7 @@ impl TemplateTables {
 }
 
 impl ParquetFormat {
-    /// Adds a record to the table of all records, and its values to the table of its template.
+    /// Adds the record of an event to the table of all records, and its values to the table of its template.
     fn add(&mut self, event: &Event<'_>, inventory: &Inventory, out: &mut Vec<u8>) -> Result<()> {
         let table = || self.templates.name_of(event, inventory);
         let Some(subject) = self.subjects.subject(event, inventory, table)? else { return Ok(()) };
@@ -169,7 +170,7 @@ impl ParquetFormat {
         if records.is_full() { self.pass_on(None, out) } else { Ok(()) }
     }
 
-    /// Writes the rows of a table; `None` means the table of all records.
+    /// Writes the rows of a table that are in memory; `None` means the table of all records.
     #[cold]
     fn pass_on(&mut self, table: Option<usize>, out: &mut Vec<u8>) -> Result<()> {
         let of = match table {
@@ -181,7 +182,7 @@ impl ParquetFormat {
         Ok(())
     }
 
-    /// Writes the rows of the largest table, if all tables together need too much memory.
+    /// If all tables together need too much memory, writes the rows of the table that needs most.
     fn shrink(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let records = self.records.as_ref().map_or(0, Table::bytes);
         let templates: usize = self.templates.tables.iter().map(|(_, table)| table.bytes()).sum();
@@ -209,7 +210,7 @@ impl ParquetFormat {
     }
 }
 
-/// Returns the encoder, which is made at the first call.
+/// Returns the encoder of columns. Creates it at the first call.
 pub(super) fn encoder(made: &mut Option<Encoder>) -> Result<&mut Encoder> {
     Ok(match made {
         Some(encoder) => encoder,

@@ -1,14 +1,14 @@
-//! Values that many rows share: each is stored once, and rows contain its number.
+//! The values that many rows share: each value is stored once, and rows refer to it by its number.
 
 use std::collections::HashMap;
 
-/// The number of a value that is stored once and named by many rows.
+/// The number of a value that is stored once, and to which many rows refer.
 pub(super) type ValueId = u32;
 
-/// The number that stands for no value.
+/// The number that stands for a missing value.
 pub(super) const NONE: ValueId = 0;
 
-/// The shared values, each in the form of its column type ("plain" in Parquet).
+/// The shared values, each in the encoding that Parquet calls "plain".
 #[derive(Debug)]
 pub(super) struct SharedValues {
     known: HashMap<Vec<u8>, ValueId>,
@@ -22,26 +22,26 @@ impl Default for SharedValues {
     }
 }
 
-/// Appends a text in the form of a column: its length and its bytes.
+/// Appends a text in the plain encoding of Parquet: its length and its bytes.
 pub(super) fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
     out.extend_from_slice(text.as_bytes());
 }
 
 impl SharedValues {
-    /// Returns the count of values, including the one that stands for no value.
+    /// Returns the count of stored values, including the entry for a missing value.
     #[must_use]
     pub(super) fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// Returns the bytes of a value.
+    /// Returns the encoded bytes of a value.
     #[must_use]
     pub(super) fn bytes(&self, id: ValueId) -> &[u8] {
         &self.all[id as usize]
     }
 
-    /// Returns the number of a text.
+    /// Returns the number of a text. Stores the text if it is new.
     pub(super) fn text(&mut self, text: Option<&str>) -> ValueId {
         let Some(text) = text else { return NONE };
         let mut bytes = Vec::with_capacity(4 + text.len());
@@ -49,7 +49,7 @@ impl SharedValues {
         self.of(bytes)
     }
 
-    /// Returns the number of an integer.
+    /// Returns the number of an integer. Stores the integer if it is new.
     pub(super) fn integer(&mut self, number: Option<u64>) -> ValueId {
         number.map_or(NONE, |number| self.of(number.to_le_bytes().to_vec()))
     }

@@ -1,4 +1,4 @@
-//! The rates: the number of records of each thread in each second, or another period.
+//! The view `rates`: the number of records of each thread in each second, or in each period of another length.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ impl Row for RateRow {
     ];
 }
 
-/// The format that counts records by period and thread.
+/// The writer of the view `rates`, which counts records by period and thread.
 #[derive(Debug)]
 struct RatesFormat {
     layout: RatesLayout,

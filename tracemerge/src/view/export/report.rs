@@ -1,5 +1,5 @@
-//! The report: how often each function was called, and how long its calls took; and the same by call path,
-//! for flame graphs. The counting is in [`call_counts`](crate::view::call_counts).
+//! The view `report`: how often each function was called, and how long its calls took; or the same by call path, for
+//! flame graphs. The calls are counted in [`call_counts`](crate::view::call_counts).
 
 use std::fmt::Write as _;
 
@@ -52,7 +52,7 @@ pub(crate) enum ReportForm {
     Folded,
 }
 
-/// The number of functions that a table has unless the user chooses another.
+/// The default number of functions in a table.
 const ROWS: usize = 20;
 
 /// The layout of `report`: counts of calls.
@@ -135,16 +135,17 @@ impl Layout for ReportLayout {
     }
 }
 
-/// A function of a report. Times are in nanoseconds.
+/// A row of a report: a function with its counts. Times are in nanoseconds.
 #[derive(Debug)]
 struct FunctionRow {
-    /// The label of the thread, in a report for each thread.
+    /// The label of the thread, if the report counts each thread separately.
     thread: Option<String>,
     function: Function,
     calls: u64,
     total: u64,
     own: u64,
-    /// The parts of the own time: on a processor, waiting and preempted; `None` if the trace has no states of threads.
+    /// The parts of the function's own time: on a processor, and off it (waiting or preempted); `None` if the trace has
+    /// no states of threads.
     states: Option<(u64, OffSum)>,
     min: u64,
     average: u64,
@@ -214,7 +215,7 @@ impl Row for FunctionRow {
     ];
 }
 
-/// The format of the view `report`, which counts calls.
+/// The writer of the view `report`.
 #[derive(Debug)]
 pub(crate) struct ReportFormat {
     layout: ReportLayout,
@@ -222,7 +223,7 @@ pub(crate) struct ReportFormat {
 }
 
 impl ReportFormat {
-    /// Makes a report of the calls of `threads`.
+    /// Creates the writer of a report about the calls of `threads`.
     #[must_use]
     pub(crate) fn new(layout: ReportLayout, depth: Depth, threads: Threads) -> ReportFormat {
         let paths = layout.nests_calls();
@@ -230,7 +231,8 @@ impl ReportFormat {
         ReportFormat { layout, counts: CallCounts::new(counting, threads) }
     }
 
-    /// Returns the functions of each thread, or of all threads together, in the chosen order.
+    /// Returns the rows of the report: a list for each thread, or one list for all threads together, in the chosen
+    /// order.
     fn rows(&self) -> Vec<Vec<FunctionRow>> {
         let names = lock(self.counts.names());
         let labels: Vec<&str> =
@@ -304,7 +306,8 @@ impl Export for ReportFormat {
         self.counts.label_thread(number, origin, label);
     }
 
-    /// Returns the report as of now, without the open calls; `None` for call paths and for programs.
+    /// Returns the report about the records so far, without the open calls. Returns `None` if the report has call
+    /// paths, or if it is in a form for programs.
     fn current_output(&self) -> Option<String> {
         let mut out = Vec::new();
         self.write(&mut out);
@@ -314,7 +317,7 @@ impl Export for ReportFormat {
 }
 
 impl ReportFormat {
-    /// Returns the first rows as a table, with the sums of all rows.
+    /// Returns the first of `rows` as a table, with the sums of all rows.
     fn table(&self, rows: &[FunctionRow]) -> String {
         let sum =
             |of: fn(&FunctionRow) -> u64| Value::Count(rows.iter().map(of).fold(0, u64::saturating_add));
@@ -341,7 +344,8 @@ impl ReportFormat {
         text
     }
 
-    /// Returns a line for people about the columns of states; `None` if there are none.
+    /// Returns a line for people that explains the columns for the states of threads; `None` if the trace has no such
+    /// states.
     fn states_in_words(&self, rows: &[Vec<FunctionRow>]) -> Option<String> {
         let mut line = self.counts.threads().states().in_words()?;
         let unknown = rows.iter().flatten().filter_map(|row| row.states).map(|(_, off)| off.unknown);

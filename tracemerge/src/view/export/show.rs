@@ -1,5 +1,5 @@
-//! The format for people: the time, the name of the thread and the message in columns, and otherwise only
-//! warnings.
+//! The view `show`, for people: the time, the name of the thread and the message in columns. It omits `#` lines, except
+//! those that warn.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -53,10 +53,10 @@ pub(crate) enum Column {
 }
 
 impl Column {
-    /// The default columns.
+    /// The columns that are shown by default.
     pub(crate) const USUAL: [Column; 2] = [Column::Time, Column::Thread];
 
-    /// Returns whether the column shows the origin of a message, which only raw files record.
+    /// Returns whether the column tells from where in the program a message comes, which only raw files record.
     #[must_use]
     pub(crate) fn is_of_site(self) -> bool {
         matches!(self, Column::Level | Column::Target | Column::Module | Column::Site | Column::Function)
@@ -146,53 +146,53 @@ impl Layout for ShowLayout {
     }
 }
 
-/// The appearance of the lines.
+/// The options for the lines of the view `show`.
 #[derive(Clone, Debug)]
 pub(crate) struct ShowStyle {
     /// The columns before the message, from the left.
     pub columns: Vec<Column>,
-    /// Whether all functions of call stacks are shown.
+    /// Whether call stacks are shown with all functions, including those of panics, of the runtime and of the tracer.
     pub full: bool,
-    /// Whether a record is marked if it may have been made before the record that stands before it.
+    /// Whether a record is marked if it may have been made before the record that is shown before it.
     pub order: bool,
-    /// The form in which times stand at the beginning of a line.
+    /// The form of the times at the beginning of lines.
     pub time: TimeColumn,
     /// The sites to which the records refer.
     pub catalog: Arc<SiteCatalog>,
     /// The colours of the output; `None` if it has no colours.
     pub palette: Option<Palette>,
-    /// A pattern whose matches are highlighted.
+    /// A pattern whose matches in messages are highlighted.
     pub found: Option<Regex>,
 }
 
-/// The format of the view `show`, which writes lines for people.
+/// The writer of the view `show`.
 #[derive(Debug)]
 pub(crate) struct ShowFormat {
     style: ShowStyle,
     calls: CallLines,
     palette: Palette,
-    /// The column of the seconds since the previous record.
+    /// The column that shows the seconds since the previous record.
     delta: TimeColumn,
     /// The width of the column of threads, in characters.
     thread_width: usize,
-    /// Whether the id of the process stands before the label of each thread.
+    /// Whether the process id is shown before the label of each thread.
     names_processes: bool,
-    /// Whether the output has times of other machines than the first one.
+    /// Whether the output has records of other machines than the first one, whose times have errors.
     has_foreign: bool,
-    /// The comparison of neighbouring records of different machines.
+    /// The comparison of each record with the one before it, for records of different machines.
     neighbours: Neighbours,
     sites: PerSite<SiteColumns>,
-    /// The lines that are held back until the ticks at which tracing was switched, sorted by these ticks; the second
-    /// number distinguishes lines with the same ticks.
+    /// The lines about switching tracing off or on that are held back until the time of the switch. The key is the
+    /// ticks of the switch, and a number that distinguishes lines with the same ticks.
     held: BTreeMap<(Ticks, usize), HeldSwitch>,
     /// The number of lines that were held back so far.
     switches: usize,
-    /// A buffer for one column.
+    /// A buffer for the text of one column.
     cell: Vec<u8>,
 }
 
-/// A line that says that tracing was switched off or on. It is shown at the time of the switch, not after the
-/// thread's last record before the switch, which may be much older.
+/// A line that says that tracing was switched off or on. It is held back and shown at the time of the switch, because
+/// its own ticks may be much earlier.
 #[derive(Debug)]
 struct HeldSwitch {
     origin: Origin,
@@ -200,11 +200,12 @@ struct HeldSwitch {
     lines: Vec<u8>,
 }
 
-/// The number of held-back lines above which no more are held back. There is one such line for each thread and switch.
+/// The number of held-back lines above which all of them are written, to limit memory. There is one such line for each
+/// thread and switch.
 const MAX_HELD: usize = 1 << 16;
 
-/// Returns the ticks at which tracing was switched, if the record reports a switch and its ticks are those of the
-/// clock of the merge.
+/// Returns the ticks at which tracing was switched off or on, if the record reports this and comes from the first
+/// machine, whose ticks need no conversion.
 fn switched_at(origin: &Origin, record: &RecordText<'_>) -> Option<Ticks> {
     let is_meta = record.kind == Kind::Meta && origin.foreign.is_none();
     match Meta::parse(record.parsed().next().filter(|_| is_meta)?.payload)? {
@@ -213,10 +214,10 @@ fn switched_at(origin: &Origin, record: &RecordText<'_>) -> Option<Ticks> {
     }
 }
 
-/// The width, in characters, of an error beside a time.
+/// The width, in characters, of the error that is shown after a time.
 const ERROR_WIDTH: usize = 8;
 
-/// The texts of the columns for the messages of a site.
+/// The texts that the columns show for the messages of a site.
 #[derive(Clone, Debug)]
 struct SiteColumns {
     level: String,
@@ -241,13 +242,15 @@ impl SiteColumns {
     }
 }
 
-/// Returns a text of exactly `width` characters: padded, or without its beginning.
+/// Returns a text of exactly `width` characters: pads a shorter text with blanks, and cuts off the beginning of a
+/// longer one.
 fn fitted(text: &str, width: usize) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     format!("{:<width$}", keep_end(&text, width))
 }
 
-/// Writes the maximum error of a time after it, if the time is of another machine than the first one; otherwise blanks.
+/// Appends the maximum error of a record's time if the record comes from another machine than the first one, otherwise
+/// blanks.
 fn write_error(origin: &Origin, ticks: Ticks, cell: &mut Vec<u8>) {
     let text = origin.foreign.as_ref().map_or_else(String::new, |foreign| {
         foreign.error_ns(ticks).map_or_else(|| "±?".to_owned(), |ns| format!("±{}", duration(ns)))
@@ -257,7 +260,7 @@ fn write_error(origin: &Origin, ticks: Ticks, cell: &mut Vec<u8>) {
 }
 
 impl ShowFormat {
-    /// Makes a format with this `style` for records of `threads`.
+    /// Creates the writer in this `style`, for records of `threads`.
     #[must_use]
     pub(crate) fn new(style: ShowStyle, threads: Threads) -> ShowFormat {
         let mut delta = style.time.clone();
@@ -278,8 +281,8 @@ impl ShowFormat {
         }
     }
 
-    /// Writes the lines that are held back and whose time comes before the `next` record, which has this origin and
-    /// these ticks. Writes all lines if there is no next record, or if it is of another boot.
+    /// Writes the held-back lines whose time has come: those before the `next` record, which has this origin and these
+    /// ticks. If there is no next record, or if it is of another boot, writes all held-back lines.
     fn release(&mut self, next: Option<(&Origin, Ticks)>, out: &mut Vec<u8>) {
         let boot = |origin: &Origin| origin.run.as_ref().map(|run| run.boot.clone());
         while let Some(first) = self.held.first_entry() {
@@ -315,7 +318,7 @@ impl ShowFormat {
         width
     }
 
-    /// Writes one column into its buffer, and returns its style.
+    /// Writes one column of a record into the buffer `cell`, and returns the style of the column.
     fn write_cell(&mut self, column: Column, origin: &Origin, record: &RecordText<'_>) -> Style {
         let cell = &mut self.cell;
         match column {

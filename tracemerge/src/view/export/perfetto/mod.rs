@@ -1,12 +1,15 @@
 //! The protocol buffers of Perfetto (`perfetto_trace.proto`): a sequence of packets for each thread, with interned
 //! names.
 //!
-//! Calls are slices on the track of their thread. Messages are instants: the template is the name, and the values are
-//! debug annotations. Flows join the polls of a span, and a notification with the threads that it wakes. Each span
-//! also has a track of its own, from its beginning to its end, with a slice for each time that it was busy. Losses
-//! and other `#` lines are instants of the category `tracer`. Stalls are slices on a track of their own, because they
-//! overlap calls. The times at which a thread was off the processor have a track of their own, too. All times are
-//! those of the wall clock, as a clock snapshot states.
+//! * Calls are slices on the track of their thread.
+//! * Messages are instants: the template is the name, and the values are debug annotations.
+//! * Flows join the polls of a span, and a notification with the threads that it wakes.
+//! * Each span also has a track of its own, from its beginning to its end, with a slice for each time that it was busy.
+//! * Losses and other `#` lines are instants of the category `tracer`.
+//! * Stalls are slices on a track of their own, because they overlap calls.
+//! * The times at which a thread was not running on a processor have a track of their own, too.
+//!
+//! All times are those of the wall clock, as a clock snapshot states.
 
 mod protobuf;
 
@@ -35,7 +38,7 @@ use crate::view::known_spans::{KnownSpans, Span, SpanChange, SpanKey};
 use crate::view::thread_states::OffTime;
 use crate::view::values::Value;
 
-/// The numbers of fields, by message type.
+/// The field numbers of `perfetto_trace.proto`, by message type.
 mod field {
     pub(super) const PACKET: u64 = 1;
     pub(super) mod packet {
@@ -97,14 +100,14 @@ const SLICE_END: u64 = 2;
 const INSTANT: u64 = 3;
 const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u8 = 2;
-/// The clock in a snapshot that is the time of day. `BOOTTIME` is the clock that readers use for times by default.
+/// The id of the wall clock in a clock snapshot. `BOOTTIME` is the id of the clock that readers use by default.
 const REALTIME: u64 = 1;
 const BOOTTIME: u64 = 6;
-/// The maximum length of an event whose packet certainly has a length that fits into one byte.
+/// The maximum size of an event, in bytes, for which the length of the event's packet certainly fits into one byte.
 const SHORT: u8 = 0x7f - SmallBuffer::ROOM as u8;
 /// The id of the sequence of packets that belong to no thread.
 const COMMON: u64 = 1;
-/// The role and the id of an interned name in the sequence of a thread.
+/// An interned name in the sequence of a thread: what the name is used for, and its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Interned {
     Category(u64),
@@ -112,23 +115,24 @@ enum Interned {
     AnnotationName(u64),
 }
 
-/// The state of the output for a thread.
+/// What was already written for a thread.
 #[derive(Debug, Default)]
 struct Sequence {
     /// Whether the packets that introduce the thread were written.
     is_introduced: bool,
     /// The encoded fields that all packets with events of the thread have in common.
     common: SmallBuffer,
-    /// The names that were introduced.
+    /// The interned names that were already written to the sequence.
     told: KnownNames,
-    /// The end of the thread's last stall; `None` if the track of stalls was not introduced.
+    /// The end of the thread's last stall, in nanoseconds; `None` if the description of the track of stalls was not
+    /// written.
     stalled_until: Option<u64>,
-    /// Whether the track of times off the processor was introduced.
+    /// Whether the description of the track for times off the processor was written.
     has_states: bool,
 }
 
 impl Sequence {
-    /// Writes a packet with an event of the thread. All names in the event must have been introduced.
+    /// Writes a packet with an event of the thread. All interned names in the event must have been written before.
     #[inline]
     fn write(&self, wall: u64, event: &[u8], out: &mut Vec<u8>) {
         let Some(length) = u8::try_from(event.len()).ok().filter(|length| *length <= SHORT) else {
@@ -149,7 +153,7 @@ impl Sequence {
     }
 }
 
-/// The sets of introduced names: of functions, of sites, and of all others.
+/// The interned names that were written to a sequence: those of functions, those of sites, and all others.
 #[derive(Debug, Default)]
 struct KnownNames {
     functions: ByNumber<bool>,
@@ -157,12 +161,12 @@ struct KnownNames {
     others: BTreeSet<Interned>,
 }
 
-/// The parts that all messages of a site have in common.
+/// What all messages of a site have in common.
 #[derive(Debug, Default)]
 struct KnownSite {
-    /// The encoded fields of an event that have the categories, the name and the place in the source.
+    /// The encoded fields of an event for the categories, the name and the place in the source.
     fields: Vec<u8>,
-    /// The ids of the names of the site's values.
+    /// For each value of a message, the id of the value's name.
     values: Vec<u64>,
 }
 
@@ -185,29 +189,29 @@ pub(crate) static FORMAT: OutputFormat = OutputFormat {
     make: Some(export_events::<PerfettoFormat>),
 };
 
-/// The format of Perfetto.
+/// The writer of the format `perfetto`.
 #[derive(Debug, Default)]
 pub(crate) struct PerfettoFormat {
     sequences: Vec<Sequence>,
     pids: Pids,
-    /// The ids of interned texts.
+    /// The ids of the interned texts.
     texts: FastMap<String, u64>,
     has_clock: bool,
-    /// The enter event of each function, by the id of the function, without the parts that differ from call to call;
-    /// empty if it is not known.
+    /// For each function, by its id, the encoded enter event without the fields that differ from call to call; empty if
+    /// no call of the function was written.
     enter_events: Vec<Vec<u8>>,
-    /// The common parts of the messages of each site.
+    /// For each site, by its index, what its messages have in common.
     sites: Vec<KnownSite>,
-    /// The part that finds the flows of messages.
+    /// The state for finding the flows to which messages belong.
     flows: Flows,
-    /// The processes whose group of tracks of spans was introduced.
+    /// The processes for which the description of the track around their spans' tracks was written.
     with_spans: BTreeSet<usize>,
-    /// A buffer for interned data; `event` is a buffer for the event that is prepared.
+    /// A buffer for the new interned names of a packet; `event` is a buffer for the event that is being made.
     interned: Vec<u8>,
     event: Vec<u8>,
 }
 
-/// Returns the id of the track of a process. Tracks of threads and of stalls have other ids.
+/// Returns the id of the track of a process. The ids of all other tracks differ from it.
 fn process_track(process: usize) -> u64 {
     1 << 32 | process as u64
 }
@@ -224,7 +228,7 @@ fn states_track(thread: usize) -> u64 {
     4 << 32 | thread as u64
 }
 
-/// Returns the id of the track around the tracks of a process's spans.
+/// Returns the id of the track that contains the tracks of a process's spans.
 fn spans_track(process: usize) -> u64 {
     5 << 32 | process as u64
 }
@@ -233,7 +237,7 @@ fn span_track(number: u64) -> u64 {
     1 << 40 | number
 }
 
-/// Returns the id of a function's name. Names of templates and other texts have other ids.
+/// Returns the id of a function's name. The ids of all other names differ from it.
 fn name_of_function(function: u32) -> u64 {
     u64::from(function) * 4 + 1
 }
@@ -247,7 +251,7 @@ fn name_of_text(text: u64) -> u64 {
 }
 
 impl PerfettoFormat {
-    /// Introduces the clock, and the process and the thread of an event, each once.
+    /// Writes the descriptions of the clock and of an event's process and thread, unless they were written before.
     fn introduce(&mut self, (number, time): (usize, u64), inventory: &Inventory, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.has_clock, true) {
             put_packet(out, |out| {
@@ -311,7 +315,7 @@ impl PerfettoFormat {
         });
     }
 
-    /// Returns the id of an interned text.
+    /// Returns the id of a text. Assigns an id to a new text.
     fn text(&mut self, text: &str) -> u64 {
         if let Some(number) = self.texts.get(text) {
             return *number;
@@ -321,7 +325,8 @@ impl PerfettoFormat {
         number
     }
 
-    /// Introduces a text with the role `of` in the sequence of a thread.
+    /// Adds a text to the interned names of a thread's sequence, unless it is there. `of` says what the text is used
+    /// for.
     fn intern(&mut self, thread: usize, of: Interned, text: &str) {
         if !self.sequences[thread].told.others.insert(of) {
             return;
@@ -334,28 +339,29 @@ impl PerfettoFormat {
         put_named(field, id, text, &mut self.interned);
     }
 
-    /// Appends the category `text` to the prepared event.
+    /// Appends the category `text` to the event in the buffer.
     fn category(&mut self, thread: usize, text: &str) {
         let id = self.text(text);
         self.intern(thread, Interned::Category(id), text);
         put_number(field::event::CATEGORY_ID, id, &mut self.event);
     }
 
-    /// Appends the name `text` to the prepared event. There must be only a few different names.
+    /// Appends the name `text` to the event in the buffer. Every different name stays in memory, so there must be only
+    /// a few.
     fn name(&mut self, thread: usize, text: &str) {
         let id = name_of_text(self.text(text));
         self.intern(thread, Interned::Name(id), text);
         put_number(field::event::NAME_ID, id, &mut self.event);
     }
 
-    /// Appends an annotation to the prepared event.
+    /// Appends an annotation with the name `name` to the event in the buffer. `put` appends the value.
     fn annotation(&mut self, thread: usize, name: &str, put: impl FnOnce(&mut Vec<u8>)) {
         let id = self.text(name);
         self.intern(thread, Interned::AnnotationName(id), name);
         put_annotation(id, &mut self.event, put);
     }
 
-    /// Appends annotations with values to the prepared event.
+    /// Appends an annotation for each of these values to the event in the buffer.
     fn values(&mut self, thread: usize, values: &[Argument<'_>]) {
         for (name, value) in values {
             let id = self.text(name);
@@ -364,7 +370,7 @@ impl PerfettoFormat {
         }
     }
 
-    /// Marks the prepared event as a part of a flow.
+    /// Marks the event in the buffer as a part of a flow.
     fn flow(&mut self, flow: Flow) {
         match flow {
             Flow::Passes(id) => put_fixed(field::event::FLOW, id, &mut self.event),
@@ -374,8 +380,8 @@ impl PerfettoFormat {
         }
     }
 
-    /// Writes an extra event for each flow that begins with an already written event, at the time and on the thread
-    /// of that event. Returns the flows of the message itself.
+    /// Finds the flows of a message. For each flow that begins with an earlier event, which is already in the output,
+    /// writes an extra event with the time and the thread of the earlier one. Returns the message's roles in its flows.
     fn flows_of(
         &mut self,
         event: &Event<'_>,
@@ -399,7 +405,7 @@ impl PerfettoFormat {
         own
     }
 
-    /// Writes the prepared event.
+    /// Writes the event in the buffer, and the new interned names before it.
     fn write(&mut self, thread: usize, wall: u64, out: &mut Vec<u8>) {
         if self.interned.is_empty() {
             return self.sequences[thread].write(wall, &self.event, out);
@@ -444,7 +450,7 @@ impl PerfettoFormat {
         self.write(thread, event.time, out);
     }
 
-    /// Appends the categories, the name and the place of a site to the prepared event. Also introduces the names of
+    /// Appends the categories, the name and the place of a site to the event in the buffer. Also interns the names of
     /// the site's values.
     fn site(&mut self, thread: usize, number: usize, known: &TypedSite) {
         if !is_new(&mut self.sequences[thread].told.sites, number) {
@@ -567,7 +573,7 @@ impl PerfettoFormat {
         self.write(thread, event.time, out);
     }
 
-    /// Writes a wait of the thread for the tracer, as a slice that ends at `until`.
+    /// Writes a wait of the thread for the tracer: a slice of `ns` nanoseconds that ends at `until`.
     fn stall(
         &mut self,
         event: &Event<'_>,
@@ -589,7 +595,7 @@ impl PerfettoFormat {
         self.end_slice(thread, track, (from, until), out);
     }
 
-    /// Prepares the event that begins a slice on a track of its own.
+    /// Makes, in the buffer, the event that begins a slice on the track `track`.
     fn begin_slice(&mut self, thread: usize, track: u64, (category, name): (&str, &str)) {
         self.begin_event(SLICE_BEGIN);
         put_number(field::event::TRACK, track, &mut self.event);
@@ -597,14 +603,15 @@ impl PerfettoFormat {
         self.name(thread, name);
     }
 
-    /// Writes the prepared event, which begins a slice at `from`, and the event that ends the slice at `until`.
+    /// Writes the event in the buffer, which begins a slice, at the time `from`, and the event that ends the slice at
+    /// `until`.
     fn end_slice(&mut self, thread: usize, track: u64, (from, until): (u64, u64), out: &mut Vec<u8>) {
         self.write(thread, from, out);
         self.begin_end(track);
         self.write(thread, until, out);
     }
 
-    /// Prepares the event that ends a slice on a track of its own.
+    /// Makes, in the buffer, the event that ends a slice on the track `track`.
     fn begin_end(&mut self, track: u64) {
         self.begin_event(SLICE_END);
         put_number(field::event::TRACK, track, &mut self.event);
@@ -619,7 +626,7 @@ fn put_packet(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     put_message(field::PACKET, out, write);
 }
 
-/// Appends a packet that introduces a track.
+/// Appends a packet with the description of a track. `write` appends further fields of the description.
 fn put_track(uuid: u64, parent: Option<u64>, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     put_packet(out, |out| {
         put_number(field::packet::SEQUENCE, COMMON, out);
@@ -633,12 +640,12 @@ fn put_track(uuid: u64, parent: Option<u64>, out: &mut Vec<u8>, write: impl FnOn
     });
 }
 
-/// Appends a packet that introduces a track with a name, inside the track `parent`.
+/// Appends a packet with the description of a track that has a name, inside the track `parent`.
 fn put_named_track(uuid: u64, name: &str, parent: u64, out: &mut Vec<u8>) {
     put_track(uuid, Some(parent), out, |out| put_text(field::track::NAME, name, out));
 }
 
-/// Appends a name to interned data.
+/// Appends an interned name with its id. `field` says what the name is used for.
 fn put_named(field: u64, id: u64, text: &str, out: &mut Vec<u8>) {
     put_message(field, out, |out| {
         put_number(1, id, out);
@@ -655,7 +662,7 @@ fn put_location(id: u64, file: &str, function: &str, line: Option<u32>, out: &mu
     });
 }
 
-/// Appends an annotation whose name has the id `name`. `put` appends the value.
+/// Appends an annotation to an event; `name` is the id of the annotation's name, and `put` appends its value.
 fn put_annotation(name: u64, event: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
     put_message(field::event::ANNOTATION, event, |out| {
         put_number(field::annotation::NAME_ID, name, out);
@@ -663,7 +670,7 @@ fn put_annotation(name: u64, event: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)
     });
 }
 
-/// Appends an annotation with a value, whose name has the id `name`.
+/// Appends an annotation with the value `value` to an event; `name` is the id of the annotation's name.
 fn put_value(name: u64, value: &Value<'_>, event: &mut Vec<u8>) {
     use field::annotation::{BOOL, DOUBLE, NAME_ID, POINTER, SIGNED, TEXT, UNSIGNED};
     let mut few = SmallBuffer::default();
@@ -772,7 +779,8 @@ impl EventFormat for PerfettoFormat {
         true
     }
 
-    /// The format derives flows from the texts of messages.
+    /// Returns whether the text may be about a condition, because the flows of such a message are derived from its
+    /// text.
     fn takes_text_of_values(&self, text: &[u8]) -> bool {
         flows::may_be_about_condition(text)
     }

@@ -1,13 +1,13 @@
-//! The part of the wire format of protocol buffers that this program writes: numbers, texts, and nested
-//! messages.
+//! Encodes protocol buffers, as far as this program needs it: numbers, texts, and nested messages.
 
-/// The wire type of numbers. `FIXED_64` is that of values of 64 bits, and `BYTES` that of texts and messages.
+/// The wire type of varints. `FIXED_64` is the wire type of values of 64 bits, and `BYTES` that of texts and messages.
 const VARINT: u64 = 0;
 const FIXED_64: u64 = 1;
 const BYTES: u64 = 2;
 
-/// Returns the bits of a number in groups of seven, the lowest first, with one group in each byte. The last byte has
-/// only the highest bit. All bytes but the last have the mark that another byte follows.
+/// Returns the bits of a number in groups of seven, as in a varint: one group in each byte, the lowest bits first. The
+/// last byte has only the highest bit. All bytes but the last have their top bit set, which says that another byte
+/// follows.
 #[inline]
 fn varint_groups(number: u64) -> [u8; 10] {
     // Spreads the lowest 56 bits to groups of seven: moves the halves apart, then the quarters, then the eighths.
@@ -21,19 +21,19 @@ fn varint_groups(number: u64) -> [u8; 10] {
     bytes
 }
 
-/// Returns the tag byte of a field that is a number; `field` must be below 16.
+/// Returns the tag byte (number and wire type) of a field that is a number; `field` must be below 16.
 #[inline]
 pub(super) const fn tag_of_number(field: u64) -> u8 {
     (field << 3 | VARINT) as u8
 }
 
-/// Returns the tag byte of a field that is a text or a message; `field` must be below 16.
+/// Returns the tag byte (number and wire type) of a field that is a text or a message; `field` must be below 16.
 #[inline]
 pub(super) const fn tag_of_bytes(field: u64) -> u8 {
     (field << 3 | BYTES) as u8
 }
 
-/// A few bytes that are assembled on the stack, because a [`Vec`] checks its capacity for each field.
+/// A buffer on the stack for a few bytes. It is faster than a [`Vec`], which checks its capacity for each field.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SmallBuffer {
     bytes: [u8; SmallBuffer::ROOM],
@@ -82,7 +82,8 @@ impl SmallBuffer {
         self.length += other.length.min(Self::MAX_PUSHED_BYTES);
     }
 
-    /// Sets the byte at the index `place` to the number of bytes after it, plus `more` for bytes outside of the buffer.
+    /// Sets the byte at the index `place` to a length: the number of bytes after it in the buffer, plus `more` for
+    /// bytes that follow outside of the buffer.
     #[inline]
     pub(super) fn set_length(&mut self, place: usize, more: u8) {
         self.bytes[place] = (self.length - place - 1) as u8 + more;
@@ -160,7 +161,7 @@ pub(super) fn put_message(field: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut
     }
 }
 
-/// Appends a field that is a message of these bytes.
+/// Appends a field that is a message, whose encoded contents are `bytes`.
 #[inline]
 pub(super) fn put_bytes(field: u64, bytes: &[u8], out: &mut Vec<u8>) {
     put_varint(field << 3 | BYTES, out);

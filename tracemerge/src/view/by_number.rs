@@ -15,7 +15,7 @@ const MAX_EXTRA_LENGTH: usize = 8;
 pub(crate) struct ByNumber<T> {
     dense: Vec<T>,
     sparse: FastMap<u32, T>,
-    /// The count of different numbers that [`ByNumber::get_mut`] has found beyond the end of the array.
+    /// How many different numbers were beyond the end of the array when a value was first stored for them.
     met: usize,
 }
 
@@ -55,7 +55,7 @@ impl<T: Copy + Default> ByNumber<T> {
         &mut self.dense[number as usize]
     }
 
-    /// Returns all numbers that may have a value, with their values.
+    /// Returns the numbers that may have a stored value, with their values.
     pub(crate) fn each(&self) -> impl Iterator<Item = (u32, T)> {
         let dense = (0..).zip(self.dense.iter().copied());
         dense.chain(self.sparse.iter().map(|(number, value)| (*number, *value)))

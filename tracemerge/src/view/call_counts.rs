@@ -53,7 +53,8 @@ pub(crate) struct CallCounts {
     call_info: KnownCalls,
     /// The open calls of each thread: those that were entered and not left yet.
     open: Vec<OpenThread>,
-    /// The counts of each called function: of all threads together, or of each thread if that is wanted.
+    /// The counts of each called function: of all threads together, or of each thread if threads are counted
+    /// separately.
     counted: Vec<(usize, FunctionId, Counted)>,
     /// For each thread (or for all together, at index 0) and each function, the index in `counted` plus 1; 0 if the
     /// function has no entry.
@@ -91,7 +92,7 @@ pub(crate) struct OtherRecords {
     pub ends: u64,
     /// The count of leave records that were written because a panic unwound the stack.
     pub unwinding: u64,
-    /// The count of calls with a known call site.
+    /// The count of calls whose call site, the place in the source of the caller, is known.
     pub call_sites: u64,
 }
 
@@ -121,17 +122,17 @@ pub(crate) struct Recursion {
 #[derive(Debug, Default)]
 struct OpenThread {
     calls: OpenCalls,
-    /// The index in [`Paths`] of the path of each open call; empty if paths are not counted.
+    /// For each open call, the index of its path in [`Paths`]; empty if paths are not counted.
     paths: Vec<u32>,
-    /// For each open call, the time off the processor of the calls inside it; empty if the thread's states are not
-    /// known.
+    /// For each open call, how long the thread was not running on a processor during the calls inside it; empty if the
+    /// states of the thread are unknown.
     off_inside: Vec<OffSum>,
 }
 
-/// The counts of a function. Times are in nanoseconds.
+/// The counts of a function's calls. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted {
-    /// The number of calls.
+    /// The number of calls of the function.
     pub calls: u64,
     /// The sum of the times of all calls that are not inside another call of the same function.
     pub total: u64,
@@ -172,7 +173,7 @@ impl Counted {
         self.times.push(total);
     }
 
-    /// Adds the counts of another thread, or of another function.
+    /// Adds `other`, the counts of another thread or of another function.
     pub(crate) fn add(&mut self, other: &Counted) {
         self.min = if self.calls == 0 { other.min } else { self.min.min(other.min) };
         self.calls += other.calls;
@@ -188,11 +189,11 @@ impl Counted {
 /// The call paths of all threads, as a tree: each path adds one function to the path of its parent.
 #[derive(Debug, Default)]
 struct Paths {
-    /// For each path, the index of its parent, and its last function. A path that is only a thread has no parent, and
-    /// the index of the thread in place of the function.
+    /// For each path, the index of its parent, and its last function. The path of a thread, which has no function, has
+    /// no parent, and the index of the thread in place of the function.
     nodes: Vec<(Option<u32>, u32)>,
     by_step: FastMap<(Option<u32>, u32), u32>,
-    /// For each path, the time of its calls without the calls inside them, and the count of its calls.
+    /// For each path, the time of its calls without the calls inside them, in nanoseconds, and the count of its calls.
     own: Vec<(u64, u64)>,
 }
 
@@ -219,8 +220,8 @@ impl Paths {
         })
     }
 
-    /// Returns the index of the path of a function that a thread calls while it has open calls with the paths `open`.
-    /// Only the first `depth` open calls have a path of their own.
+    /// Returns the index of the path of a called function. `open` has the paths of the calls that the thread has open.
+    /// Only calls inside fewer than `depth` open calls have a path of their own.
     #[inline]
     fn enter(&mut self, open: &[u32], thread: usize, function: FunctionId, depth: usize) -> u32 {
         let around = match open.last() {
@@ -366,7 +367,7 @@ impl CallCounts {
         self.needs_merge
     }
 
-    /// Returns the sums over the spans that have ended, if spans are counted.
+    /// Returns the sums of the spans that have ended; `None` if spans are not counted.
     #[must_use]
     pub(crate) fn spans(&self) -> Option<AllSums> {
         self.spans.as_ref().map(KnownSpans::sums)
@@ -384,27 +385,31 @@ impl CallCounts {
         self.others
     }
 
-    /// Returns the functions with their counts, in no particular order: each with the index of its thread if threads
-    /// are counted separately, otherwise with 0.
+    /// Returns the functions with their counts, in no particular order. The first number is the index of the thread if
+    /// threads are counted separately, otherwise 0.
     pub(crate) fn each_function(&self) -> impl Iterator<Item = (usize, FunctionId, &Counted)> {
         self.counted.iter().map(|(thread, function, counted)| (*thread, *function, counted))
     }
 
-    /// Returns the count of all ended calls.
+    /// Returns the count of all calls that have ended.
     #[must_use]
     pub(crate) fn calls(&self) -> u64 {
         self.counted.iter().map(|(.., counted)| counted.calls).sum()
     }
 
-    /// Returns whether no call has ended and no leave record without an enter record was found.
+    /// Returns whether the records contained no calls: neither an ended call nor a leave record without an enter
+    /// record.
     #[must_use]
     pub(crate) fn has_no_calls(&self) -> bool {
         self.calls() == 0 && self.cut_calls().unmatched == 0
     }
 
-    /// Calls `take` with each path. The arguments are: the index of the thread; the functions, the outermost first;
-    /// the folded calls inside the last function, if the path stands for folded calls; and the time of the path's
-    /// calls without the calls inside them, in nanoseconds, with the count of these calls if they are not folded.
+    /// Calls `take` with each path. The arguments are:
+    /// * the index of the thread
+    /// * the functions of the path, the outermost first
+    /// * if the path stands for folded calls inside the last function, the counts of these calls
+    /// * the time of the path's calls without the calls inside them, in nanoseconds, and (unless the calls are folded)
+    ///   the count of these calls
     pub(crate) fn each_path(&self, mut take: impl FnMut(usize, &[FunctionId], Option<&Folded>, (u64, u64))) {
         let Paths { nodes, own, .. } = &self.paths;
         let mut folded: HashMap<u32, (Folded, u64)> = HashMap::new();
@@ -448,7 +453,7 @@ impl CallCounts {
         self.counting.depth
     }
 
-    /// Adds the next records of a thread, all from the origin with the index `number`.
+    /// Adds the next records of a thread. All come from one origin (a file or a ring), whose index is `number`.
     pub(crate) fn records(&mut self, number: usize, origin: &Origin, records: &Records) {
         let ThreadIds { thread, process, .. } = self.ids(number, origin);
         for at in 0..records.len() {
@@ -665,8 +670,7 @@ impl CallCounts {
         total.without(&inside).within(own)
     }
 
-    /// Returns the counts of a function's calls in a thread, or in all threads if `thread` is 0 because they are
-    /// counted together.
+    /// Returns the counts of a function's calls in a thread; `thread` must be 0 if threads are counted together.
     #[inline]
     fn counted(&mut self, thread: usize, function: FunctionId) -> &mut Counted {
         let place = match self.place_of.get(thread).map_or(0, |of_thread| of_thread.get(function)) {
@@ -684,7 +688,7 @@ impl CallCounts {
         self.counted.len() - 1
     }
 
-    /// Ends all open calls of a thread, as if they returned at this time.
+    /// Ends all open calls of a thread, as if they returned at the time of these ticks.
     fn close(&mut self, thread: usize, ticks: Ticks) {
         let now = self.threads.time(thread, ticks);
         while let Some((call, _)) = self.open[thread].calls.pop(0, now, self.threads.work(thread)) {

@@ -67,7 +67,7 @@ pub(crate) struct Folded {
 }
 
 impl Folded {
-    /// Adds calls of a function.
+    /// Adds `calls` to the count of folded calls of a function.
     pub(crate) fn add(&mut self, function: FunctionId, calls: u64) {
         *self.calls.entry(function).or_default() += calls;
     }
@@ -119,7 +119,7 @@ pub(crate) struct OpenCall {
     pub span: Option<u64>,
     /// The time of the enter record, in nanoseconds.
     pub entered: u64,
-    /// The time that calls inside this call have taken so far, in nanoseconds.
+    /// The time that the calls inside this call have taken so far, in nanoseconds.
     pub inner: u64,
     /// The depth at which the call is shown: one more than the depth of the innermost call that was open when this
     /// call was entered; 0 if no call was open.
@@ -153,9 +153,9 @@ impl OpenCall {
 /// The place that is common to the enter and the leave record of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CallPlace {
-    /// The address of a function that records its calls by a guard.
+    /// An address inside a function that records its calls by a guard.
     Address(u64),
-    /// The address of a function that records its calls by a compiler's hook: the call is a frame of the stack.
+    /// An address inside a function that records its calls by a compiler's hook: the call is a frame of the stack.
     Frame(u64),
     /// The place of a leave record of a hook that names no function: it belongs to the innermost open call of a hook.
     Last,
@@ -522,7 +522,7 @@ fn count_place(
     }
 }
 
-/// The reason for which all open calls of a thread end without leave records.
+/// Why all open calls of a thread end without leave records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// The thread has ended.

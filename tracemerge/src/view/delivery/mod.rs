@@ -37,7 +37,7 @@ const KEPT_RECORDS: usize = 1 << 16;
 
 /// Everything that is needed to write a selected part of the traces, in a format, to a destination.
 pub(crate) struct Delivery<'a, 'v> {
-    /// The traces.
+    /// The traces whose records are written.
     pub inputs: &'a mut Inputs,
     /// The plan: which bytes of the traces are merged.
     pub plan: &'a mut Plan<'v>,
@@ -47,7 +47,7 @@ pub(crate) struct Delivery<'a, 'v> {
     pub format: &'a dyn Fn() -> Box<dyn Export>,
     /// The destination of the output.
     pub target: &'a Target,
-    /// The type of the output's content.
+    /// The type of the output's content, such as text.
     pub content: Content,
     /// Whether a pager shows the output.
     pub paged: bool,

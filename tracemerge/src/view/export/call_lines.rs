@@ -48,7 +48,7 @@ struct ThreadCalls {
 pub(crate) struct OfCalls {
     /// The number of open calls around the record.
     pub depth: usize,
-    /// The lines of a call or a call stack; `None` if the record is of another kind.
+    /// The lines for people if the record belongs to a call or is a call stack; otherwise `None`.
     pub lines: Option<Vec<String>>,
 }
 
@@ -197,7 +197,7 @@ impl CallLines {
 pub(crate) struct StackLines {
     /// Whether all functions of call stacks are shown.
     is_full: bool,
-    /// The maximum number of functions of a stack that are shown.
+    /// The maximum number of functions of a call stack that are shown.
     most: usize,
     /// The number of functions that were left out because they are not the user's: functions of panics, of the runtime
     /// or of the tracer.

@@ -57,11 +57,11 @@ enum Class {
     Leave(bool),
     Stall,
     Lost,
-    /// All other `#` lines that begin with this word.
+    /// All `#` lines with this first word, unless they have a class above.
     Word(String),
 }
 
-/// The packet of a thread that is not yet written.
+/// The unwritten packet of a thread, and the numbers for its head.
 #[derive(Debug, Default)]
 struct Stream {
     /// The index of the thread's clock.

@@ -264,7 +264,7 @@ pub(crate) struct Inventory {
     pub depth: usize,
     /// The counts of calls with additional details.
     pub calls: CallDetailCounts,
-    /// The counts of lines of unknown kinds.
+    /// The counts of lines whose kind is unknown.
     pub other_kinds: OtherKinds,
 }
 

@@ -25,7 +25,7 @@ pub(crate) static FORMATS: [&OutputFormat; 11] = [
     &parquet::FORMAT,
 ];
 
-/// A format that other programs read. Each has a constant of this type in its own file.
+/// A format that other programs read. The file of each format has a static variable of this type.
 pub(crate) struct OutputFormat {
     /// The name of the format on the command line. If the format needs a feature of the crate, the feature has the same
     /// name.
@@ -36,7 +36,7 @@ pub(crate) struct OutputFormat {
     pub extension: &'static str,
     /// The type of the output.
     pub content: OutputContent,
-    /// Whether the output has nested calls.
+    /// Whether the output shows calls inside other calls.
     pub nests_calls: bool,
     /// Whether the times in the output are wall times; if not, they are steady times.
     pub times_of_day: bool,

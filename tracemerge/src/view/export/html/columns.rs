@@ -34,7 +34,7 @@ const LEVEL: u32 = 6;
 
 /// The codes of records that have no entry in the dictionary.
 pub(super) mod code {
-    /// The code for the end of the innermost call by its leave record.
+    /// The code for the end of the innermost open call by its leave record.
     pub(crate) const LEAVE: u64 = 0;
     /// The code for any other end of calls. The numbers after the code are flags, the number of ended calls and, for
     /// each call from the innermost outwards, the number of calls inside it that go on, and whether it has a leave

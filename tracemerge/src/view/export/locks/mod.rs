@@ -82,7 +82,7 @@ pub(crate) struct LockRecords {
     processes: Vec<Waits>,
     /// The number of lock records that were messages, as older traces have them.
     of_text: u64,
-    /// Whether each wait, when it is added to the sums, is also kept until [`LockRecords::take_counted`] returns it.
+    /// Whether each wait that is added to the sums is also kept until [`LockRecords::take_counted`] passes it on.
     keeps_counted: bool,
 }
 

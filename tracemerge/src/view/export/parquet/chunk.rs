@@ -26,7 +26,7 @@ const LONGEST_LIMIT: usize = 64;
 pub(super) struct Chunk {
     /// The encoded pages.
     pub bytes: Bytes,
-    /// The metadata of the pages in the file.
+    /// The metadata of the column in the file.
     pub close: ColumnCloseResult,
 }
 

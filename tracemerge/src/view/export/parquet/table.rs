@@ -98,7 +98,7 @@ impl OptionalNumbers {
     }
 }
 
-/// The values of a column that are not written yet.
+/// The unwritten values of a column, by their type.
 #[derive(Debug)]
 enum PendingColumn {
     I64(Vec<i64>),
@@ -108,7 +108,7 @@ enum PendingColumn {
     Text(Texts),
 }
 
-/// The texts of a column that are not written yet, one after the other.
+/// The unwritten texts of a column, one after the other.
 #[derive(Debug, Default)]
 struct Texts {
     bytes: Vec<u8>,

@@ -45,7 +45,7 @@ pub(super) struct ParquetFormat {
     fields: Vec<u8>,
 }
 
-/// The tables of the templates.
+/// The tables for the values of messages, one for each template.
 #[derive(Default)]
 struct TemplateTables {
     /// The tables, with their names.

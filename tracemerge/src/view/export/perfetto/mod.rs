@@ -118,7 +118,7 @@ enum Interned {
 /// What was already written for a thread.
 #[derive(Debug, Default)]
 struct Sequence {
-    /// Whether the packets that introduce the thread were written.
+    /// Whether the packets that describe the thread were written.
     is_introduced: bool,
     /// The encoded fields that all packets with events of the thread have in common.
     common: SmallBuffer,

@@ -140,8 +140,8 @@ impl OpenCall {
         self.counted_until
     }
 
-    /// Returns the duration of the call if it ends at `now`, and the same without the calls inside it. Both are in
-    /// nanoseconds and leave out the waits of the thread.
+    /// Returns the duration of the call if it ends at `now`, and the part of the duration that is not spent in calls
+    /// inside it. Both are in nanoseconds and leave out the waits of the thread.
     #[inline]
     #[must_use]
     pub(crate) fn taken(&self, now: u64, work: &WorkTime) -> (u64, u64) {
@@ -311,8 +311,9 @@ impl OpenCalls {
     /// * A frame of the stack cannot outlive another frame.
     /// * If records of the thread were lost since `call` was entered, its leave record may be among them, and the
     ///   result is false.
-    /// * A guard always writes a leave record, unless a `longjmp` of C skips it. So a guard that is known only by its
-    ///   address outlives only one call, and none if another guard of the same place already outlives one.
+    /// * A guard always writes a leave record, unless a `longjmp` of C skips it. So the call of a guard that is known
+    ///   only by its address outlives only one other call, and none if another call of the same place already outlives
+    ///   one.
     fn outlives(&self, call: &OpenCall, left: usize) -> bool {
         let (around, outer) = (self.calls[left], &self.calls[..left]);
         call.losses == self.losses

@@ -106,8 +106,8 @@ pub(crate) trait Export: Send + Sync {
     /// are followed, because the next record may come much later.
     fn end_round(&mut self, _out: &mut Vec<u8>) {}
 
-    /// Returns the whole output for the records so far, if each new record may change all of it, such as a table of
-    /// sums; otherwise `None`.
+    /// Returns the whole output for the records so far, if each new record may change all of the output (as in a table
+    /// of sums); otherwise `None`.
     fn current_output(&self) -> Option<String> {
         None
     }

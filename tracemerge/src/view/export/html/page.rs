@@ -108,8 +108,8 @@ pub(super) struct PageSpan {
     number: u64,
     /// The size of the span's fields that are already in the page, in bytes of text.
     fields: usize,
-    /// Since when threads are in the span: the first thread that entered it, and the time, in nanoseconds; `None` if no
-    /// thread is in the span.
+    /// The thread that entered the span while no other thread was in the span, and the time of its entry, in
+    /// nanoseconds; `None` if no thread is in the span.
     pub(super) busy: Option<(usize, u64)>,
 }
 

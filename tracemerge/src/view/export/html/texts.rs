@@ -4,8 +4,8 @@
 pub(super) const NUMBER: u8 = 1;
 /// The byte that stands in a template for a word that contains digits but is no number.
 pub(super) const WORD: u8 = 2;
-/// The maximum number of digits of a number: every number of so many digits is exact in the floating-point numbers of
-/// the page's scripts.
+/// The maximum number of digits of a number. Every number with so few digits is exact as a floating-point number of the
+/// page's scripts.
 const MAX_DIGITS: usize = 15;
 /// The length of a template, in bytes, above which the whole text becomes one argument.
 const MAX_TEMPLATE: usize = 500;

@@ -164,7 +164,7 @@ fn frames(stack: &str) -> impl Iterator<Item = &str> {
 }
 
 impl LockRecords {
-    /// Creates an empty object that also keeps each wait until `take_counted` passes it on.
+    /// Creates an empty object that also keeps each single wait until `take_counted` passes the wait on.
     #[cfg(feature = "parquet")]
     #[must_use]
     pub(crate) fn keeping() -> LockRecords {

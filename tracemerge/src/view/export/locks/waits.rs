@@ -260,8 +260,8 @@ struct Queue {
     holder: Option<Holder>,
     /// The time of the last change of the holder, in nanoseconds.
     changed: u64,
-    /// The time for which the respective holder was not running on a processor, summed from the first to the last
-    /// change of the holder.
+    /// The sum of the times for which the holders were not running on a processor while they held the lock, from the
+    /// first to the last change of the holder.
     off: OffSum,
     /// The number of open waits that began before the last change of the holder.
     before: u64,

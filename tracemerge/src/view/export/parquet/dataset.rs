@@ -454,8 +454,8 @@ impl DatasetFormat {
         Ok(())
     }
 
-    /// Adds a row for the wait for the tracer that a `# wait` line reports, unless the wait is already covered: it must
-    /// end after all such waits of the thread that have rows.
+    /// Adds a row for the wait for the tracer that a `# wait` line reports, unless an earlier row of the thread already
+    /// covers this wait.
     #[cold]
     fn add_wait_for_tracer(
         &mut self,

@@ -46,18 +46,19 @@ pub(crate) struct ColumnSpec {
 /// Where the value of a row in a column comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
-    /// From the numbers that every row has: the number at this index.
+    /// The value is the number at this index among the numbers that every row has.
     Number(usize),
-    /// From the numbers that a row may lack: the number at this index. A floating-point number is given by its bits,
-    /// and `true` as 1.
+    /// The value is the number at this index among the numbers that a row may lack. A floating-point number is given by
+    /// its bits, and `true` as 1.
     Optional(usize),
-    /// From the row's thread: this property of it.
+    /// The value is this property of the row's thread.
     OfThread(OfThread),
-    /// From the row's *subject*, such as the site of a message: this property of it.
+    /// The value is this property of the row's *subject*: of what many rows have in common, such as the site of a
+    /// message.
     OfSubject(OfSubject),
-    /// From the texts of the row: the text at this index.
+    /// The value is the text at this index among the texts of the row.
     Text(usize),
-    /// From the values of the row's message: the value at this index.
+    /// The value is that at this index among the values of the row's message.
     Value(usize),
 }
 
@@ -78,7 +79,8 @@ pub(crate) enum OfThread {
 /// The number of properties of a thread.
 pub(crate) const OF_THREAD: usize = OfThread::Root as usize + 1;
 
-/// A property of a *subject*: of what many rows have in common, such as the site of messages or the function of calls.
+/// A property of a *subject*, which is what many rows have in common: the site of their messages, the function of their
+/// calls, and so on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OfSubject {
     Kind,

@@ -43,8 +43,8 @@ target/tracer. Build scripts and procedural macros are built as usual, without h
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CargoTask {
     Help,
-    /// The task to describe the hooks that a compiler can make: the compiler that Cargo would call with these
-    /// arguments.
+    /// Describe the hooks that the compiler can make. The value holds arguments of Cargo, which decide which compiler
+    /// that is.
     List(Vec<OsString>),
     Build(BuildRequest),
 }
@@ -62,7 +62,7 @@ pub(super) struct BuildRequest {
     pub include: Vec<String>,
     /// The patterns of functions that have no hooks, even if `include` matches them.
     pub exclude: Vec<String>,
-    /// Whether functions get only room for hooks, which are activated when the program runs.
+    /// Whether functions get only room for hooks, which are inactive until the program is run with tracing.
     pub dormant: bool,
     /// Whether functions that call nothing are traced, too.
     pub leaf: bool,
@@ -162,7 +162,7 @@ pub(super) fn read(args: Vec<OsString>) -> Result<CargoTask, Error> {
     Ok(CargoTask::Build(request))
 }
 
-/// The value of `--include` and `--exclude`, as messages name it.
+/// What error messages say is expected as the value of `--include` and `--exclude`.
 const PATTERN: &str = "the path of a function";
 
 /// Reads the patterns of paths, separated by commas, which are the value of `option`.

@@ -173,7 +173,7 @@ fn prepare_cargo(request: &BuildRequest) -> Result<(Command, PathBuf), Error> {
     Ok((command, target_directory.join(host).join(profile_directory(&request.command, before))))
 }
 
-/// Describes the hooks that a compiler can make: the compiler that Cargo would call with the arguments `words`.
+/// Describes the hooks that the compiler can make: the one that Cargo, called with the arguments `words`, would use.
 pub(super) fn describe(words: &[OsString]) -> Result<String, Error> {
     let place =
         tempfile::tempdir().map_err(|error| Error::io("create", &tempfile::env::temp_dir(), error))?;
@@ -199,10 +199,11 @@ fn library() -> Result<PathBuf, Error> {
     Ok(library)
 }
 
-/// Returns a path from which programs that are linked with the library can load it. This is `library` itself, except in
-/// two cases, in which it is the path of a link to the library in `place`, the directory of builds: if `library` has
-/// characters that the linker would change, or if no file beside it has the name by which programs ask for the library,
-/// as in the directory in which Cargo has built it.
+/// Returns a path from which programs that are linked with the library can load it. Usually this is `library` itself.
+/// It is the path of a link to the library, made in `place` (the directory of builds), in two cases:
+/// * The path `library` has characters that the dynamic linker would change.
+/// * Programs ask for the library by a name that no file beside it has, for example in the directory in which Cargo has
+///   built it.
 #[expect(clippy::disallowed_methods, reason = "the link is replaced in the directory of builds")]
 fn linkable(library: PathBuf, place: &Path) -> Result<PathBuf, Error> {
     let asked = asked_name(&library);
@@ -279,8 +280,9 @@ fn profile_directory(command: &str, words: &[OsString]) -> PathBuf {
     }
 }
 
-/// Returns the target directory of the build: `place` itself or a directory in it. Cargo does not know that another
-/// choice of crates or functions changes the compiled code, so each choice has a directory of its own.
+/// Returns the target directory of the build: `place` itself, or a directory in it for a build whose crates or
+/// functions were chosen. Cargo does not know that another choice changes the compiled code, so each choice has a
+/// directory of its own.
 fn build_directory(request: &BuildRequest, place: &Path) -> PathBuf {
     let place = if request.dormant { place.join("dormant") } else { place.to_owned() };
     let functions = request.functions();
@@ -328,7 +330,7 @@ fn without_option(words: &[OsString], option: &str) -> Vec<OsString> {
 /// The directories that all builds of a workspace by `cargo tracer` share.
 #[derive(Debug)]
 struct Directories {
-    /// The directory for built programs: `tracer` in Cargo's target directory.
+    /// The directory for built programs: the directory `tracer` in Cargo's target directory.
     target: PathBuf,
     /// The directory for intermediate files, as a value of `build.build-dir`; `None` if Cargo puts these files into the
     /// directory for programs.
@@ -336,7 +338,7 @@ struct Directories {
 }
 
 impl Directories {
-    /// Asks Cargo, whose further arguments are `words`, where it builds the workspace.
+    /// Asks Cargo where it builds the workspace if it is called with the arguments `words`.
     fn find(words: &[OsString]) -> Result<Directories, Error> {
         let mut command = cargo();
         command.args(["metadata", "--no-deps", "--format-version", "1"]).args(global_arguments(words));
@@ -360,8 +362,8 @@ impl Directories {
     }
 }
 
-/// Returns a path of `directory` for the setting `build.build-dir`. Cargo replaces words in braces there, so the path
-/// is relative to the current directory if the absolute path contains braces.
+/// Returns a path of `directory` that is a valid value of the setting `build.build-dir`: Cargo replaces words in braces
+/// in this value, so an absolute path with braces becomes a path relative to the current directory.
 fn without_braces(directory: &Path) -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
     let has_braces = directory.to_string_lossy().contains(['{', '}']);

@@ -1,4 +1,5 @@
-//! Cargo's configuration: files, options `--config` and variables, as Cargo itself understands them.
+//! Cargo's configuration: the settings in files, in options `--config` and in environment variables, as Cargo itself
+//! understands them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub(super) struct Configuration {
 }
 
 impl Configuration {
-    /// Asks Cargo, whose further arguments are `words`, for its configuration.
+    /// Asks Cargo for its configuration, with the arguments in `words` that change it.
     pub(super) fn read(words: &[OsString]) -> Configuration {
         let words = global_arguments(words);
         // Cargo has understood its configuration before, so this version only has no command to show it.
@@ -41,12 +42,13 @@ impl Configuration {
         Configuration { words, all, of_files }
     }
 
-    /// Returns the value of a setting in files and on the command line.
+    /// Returns the value that configuration files and the command line give a setting.
     pub(super) fn value(&self, key: &[&str]) -> Option<&Value> {
         at(&self.all, key)
     }
 
-    /// Returns the program that a setting names, and its arguments. A text is split at spaces if `is_line`.
+    /// Returns the program that a setting names, and the program's arguments. If the value is one text instead of a
+    /// list, it is the program alone; if `is_line`, it is split into program and arguments at spaces.
     pub(super) fn command(&self, key: &[&str], is_line: bool) -> Option<Vec<OsString>> {
         let value = self.value(key);
         let is_option = value.is_some() && value != at(&self.of_files, key);
@@ -70,8 +72,8 @@ impl Configuration {
         Some(words)
     }
 
-    /// Returns the program that the variable `name` (such as `RUSTC`) or else the corresponding setting (`build.rustc`)
-    /// names.
+    /// Returns the program that the environment variable `name` (such as `RUSTC`) names or, if it is not set, the
+    /// program that the corresponding setting (such as `build.rustc`) names.
     pub(super) fn tool(&self, name: &str) -> Option<OsString> {
         // An empty variable means that there is none, whatever the setting names.
         if let Some(tool) = value_of(name) {
@@ -81,7 +83,8 @@ impl Configuration {
         self.command(&["build", &key], false)?.into_iter().next().filter(|tool| !tool.is_empty())
     }
 
-    /// Returns the directory to which the paths in a setting are relative; `None` if no file contains the setting.
+    /// Returns the directory to which the paths in the value of a setting are relative; `None` if no file contains the
+    /// setting.
     fn directory_of(&self, key: &[&str]) -> Option<PathBuf> {
         let output = output_of(&mut get(&self.words, &["--show-origin"])).ok()?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -139,9 +142,9 @@ impl Configuration {
         Ok(keys.first().and_then(|key| self.command(&["target", key, "runner"], true)))
     }
 
-    /// Returns whether Cargo appends the runner that the command line gives (`setting`) to the list of words that a
-    /// configuration file gives as the runner. Old versions of Cargo do this, so that the file's runner starts the
-    /// command line's runner.
+    /// Returns whether Cargo appends one runner to another: the runner that the command line gives (`setting`) to the
+    /// list of words that is the runner of a configuration file. Old versions of Cargo do this; then the file's runner
+    /// would start the command line's runner.
     pub(super) fn appends(&self, key: &[&str], setting: &str) -> bool {
         let Some(Value::Array(before)) = self.value(key) else { return false };
         let mut words = if self.has_list_in_files(key) { Vec::new() } else { self.words.clone() };
@@ -151,19 +154,20 @@ impl Configuration {
         after.is_some_and(|after| after.starts_with(before))
     }
 
-    /// Returns whether a setting is a list in files, which the command line does not change.
+    /// Returns whether a setting is a list that comes from configuration files, unchanged by the command line.
     pub(super) fn has_list_in_files(&self, key: &[&str]) -> bool {
         let value = self.value(key);
         value.is_some_and(Value::is_array) && value == at(&self.of_files, key)
     }
 }
 
-/// Returns the name of the environment variable in which Cargo looks for a setting.
+/// Returns the name of the environment variable by which Cargo lets the user change the setting `key`.
 pub(super) fn variable(key: &[&str]) -> String {
     format!("CARGO_{}", key.join("_").replace('-', "_").to_uppercase())
 }
 
-/// Returns those of `words` that all commands of Cargo understand and that change its configuration.
+/// Returns the arguments in `words` that all commands of Cargo accept and that change its configuration: `--config` and
+/// `-Z`.
 pub(super) fn global_arguments(words: &[OsString]) -> Vec<OsString> {
     let mut global = Vec::new();
     let mut words = words.iter();
@@ -183,7 +187,7 @@ fn at<'a>(settings: &'a Value, key: &[&str]) -> Option<&'a Value> {
     key.iter().try_fold(settings, |settings, part| settings.get(part))
 }
 
-/// Asks Cargo for all settings of configuration files and of the arguments `words`.
+/// Asks Cargo for all settings: those of configuration files, changed by the arguments `words`.
 fn settings(words: &[OsString]) -> Result<Value, Error> {
     let output = output_of(&mut get(words, &["--format", "json"]))?;
     serde_json::from_slice(&output.stdout).map_err(|_| {
@@ -192,7 +196,7 @@ fn settings(words: &[OsString]) -> Result<Value, Error> {
     })
 }
 
-/// Returns a command that shows Cargo's configuration: `cargo config get` with `options`.
+/// Returns a command that shows Cargo's configuration: `cargo config get` with the arguments `words` and `options`.
 fn get(words: &[OsString], options: &[&str]) -> Command {
     let mut command = unstable(&["config".as_ref(), "get".as_ref()]);
     command.args(words).args(options);

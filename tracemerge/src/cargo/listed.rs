@@ -1,10 +1,10 @@
-//! Lists of functions, by which the compiler gives functions an attribute: it leaves them without hooks, or gives them
-//! room for hooks (XRay's *sleds*).
+//! Lists of functions for the compiler. A list gives each function in it an attribute, by which the compiler makes no
+//! hooks in the function, or makes room for hooks in it (XRay's *sleds*).
 //!
-//! A list is the only way to treat single functions differently with a stable compiler. It contains symbols, and the
-//! symbols of a crate are known only once it is compiled. So the crate is compiled twice: first to list its
-//! functions, and then with the list. To find the functions that have no hook because they call nothing (*leaves*),
-//! it is compiled once more, as in the final build.
+//! With a stable compiler, only a list can treat single functions differently. A list contains the functions' symbols,
+//! which are known only after the crate is compiled. So the crate is compiled twice: first to list its functions, and
+//! then with the list. Between these two, it is compiled once more, as in the final build, if leaves are to be found:
+//! functions that have no hook because they call nothing.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ use trace_format::patterns::{Patterns, spellings, without_suffix};
 use crate::command::run::exit_code;
 use crate::ui::console::Stream;
 
-/// The section of a program with the positions of its sleds: the room for hooks in its functions.
+/// The section of a program that states where its sleds are, the room for hooks in its functions.
 pub(super) const SECTION_OF_SLEDS: &str = "xray_instr_map";
 
 /// The attribute that a list gives to the functions in it.
@@ -43,12 +43,12 @@ impl Attribute {
     }
 }
 
-/// An open directory with a path that is valid in every option of the compiler: LLVM splits its options at spaces, and
-/// `rustc` accepts only UTF-8.
+/// A directory with a path that can be written in every option of the compiler: LLVM splits its options at spaces, and
+/// `rustc` accepts only UTF-8. On Unix, it is a path of the open directory in `/proc`.
 #[derive(Debug)]
 pub(super) struct PlainPath {
     path: PathBuf,
-    /// The open directory: `path` is valid only as long as it is open.
+    /// The directory, which is kept open because `path` is valid only while the directory is open.
     _directory: Option<File>,
 }
 
@@ -75,8 +75,9 @@ impl PlainPath {
     }
 }
 
-/// Returns the arguments that make the compiler read a list. They go before the arguments for hooks, because the passes
-/// of the compiler run in the order of its arguments. The path of the list has to be of a [`PlainPath`].
+/// Returns the arguments that make the compiler read the list of functions in the file `list`, whose path has to be of
+/// a [`PlainPath`]. These arguments go before the arguments for hooks, because the compiler's passes run in the order
+/// of its arguments.
 pub(super) fn arguments(list: &Path) -> [OsString; 2] {
     let mut file = OsString::from("-Cllvm-args=-forceattrs-csv-path=");
     file.push(list);
@@ -84,14 +85,14 @@ pub(super) fn arguments(list: &Path) -> [OsString; 2] {
     ["-Cpasses=forceattrs".into(), file]
 }
 
-/// The hooks that functions get.
+/// The choice of functions that get hooks, and of functions that get only room for hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hooks {
-    /// Room for hooks, in all requested functions.
+    /// All requested functions get room for hooks.
     Dormant,
-    /// Hooks that are called, in the requested functions that call something.
+    /// The requested functions that call something get hooks; the hooks are always called.
     Called,
-    /// Hooks as with `Called`, and room for hooks in the functions that call nothing.
+    /// The requested functions that call something get hooks, as with `Called`; the others get room for hooks.
     WithLeaves,
 }
 
@@ -109,8 +110,8 @@ pub(super) struct ListedCrate<'a> {
 }
 
 impl ListedCrate<'_> {
-    /// Compiles the crate with the command that `compiler` returns: first, if necessary, to list its functions, and at
-    /// last with the list. Returns the exit status.
+    /// Compiles the crate with the command that `compiler` returns: first, if necessary, to list its functions, and
+    /// finally with the list. Returns the exit status.
     pub(super) fn compile(&self, compiler: impl Fn() -> Command) -> io::Result<u8> {
         // The files of the first compilations stay out of the directories that Cargo and concurrent compilations of
         // other crates read.
@@ -159,8 +160,8 @@ impl ListedCrate<'_> {
         wanted.matches_function(&spellings(without_suffix(&path)))
     }
 
-    /// Returns the arguments that Cargo gives to the compiler, changed so that it writes only object files, into the
-    /// directory `made` in `place`.
+    /// Returns Cargo's arguments for the compiler with two changes: the compiler writes only object files, and writes
+    /// them into the directory `made` in `place`.
     fn elsewhere(&self, place: &PlainPath) -> Vec<OsString> {
         let mut words = self.words.to_vec();
         for at in 0..words.len() {
@@ -175,8 +176,8 @@ impl ListedCrate<'_> {
     }
 }
 
-/// Runs a compiler whose files go to the directory `made` in `place`, which is emptied before. Returns the functions
-/// that `add` finds in the files. If the compiler fails, passes its output on and returns its exit status.
+/// Empties the directory `made` in `place`, runs a compiler that writes its files there, and returns the functions that
+/// `add` finds in the files. If the compiler fails, passes its output on and returns its exit status.
 fn found(
     compiler: &mut Command,
     place: &Path,
@@ -200,8 +201,8 @@ fn found(
     Ok(Ok(functions))
 }
 
-/// Runs the compiler and passes on its messages, except the remarks that a function of the list is not in the code unit
-/// that it compiles.
+/// Runs the compiler and passes on its messages, except its remarks: the messages that a function of the list is not in
+/// the code unit that is compiled.
 fn run_without_remarks(command: &mut Command) -> io::Result<ExitStatus> {
     let mut child = command.stderr(Stdio::piped()).spawn()?;
     if let Some(said) = child.stderr.take() {
@@ -215,12 +216,13 @@ fn run_without_remarks(command: &mut Command) -> io::Result<ExitStatus> {
     child.wait()
 }
 
-/// The parts of a remark on a function of the list; the number of the list's line is between them.
+/// The two parts of a remark, the compiler's message that a function of the list does not exist; the number of the
+/// function's line in the list is between the parts.
 const REMARK: [&str; 2] = ["Function in CSV file at line ", " does not exist."];
 
-/// Returns a line of the compiler's output without remarks; `None` if it contained nothing else. Several threads
-/// write remarks at the same time, so the parts of remarks may be in any order, and before the compiler's own
-/// message, which is a JSON object.
+/// Returns a line of the compiler's output without its remarks on functions of the list; `None` if the line contains
+/// nothing else. Several threads of the compiler write remarks at the same time, so the parts of remarks may be in any
+/// order, and before another message of the compiler, which is a JSON object.
 fn without_remark(line: &[u8]) -> Option<String> {
     let line = String::from_utf8_lossy(line).into_owned();
     let mut rest = &line[..];
@@ -239,7 +241,7 @@ fn without_remark(line: &[u8]) -> Option<String> {
     }
 }
 
-/// Calls `take` with each object file in `bytes`: an archive of several files, or one file.
+/// Calls `take` with each object file in `bytes`, which are an archive of several files or one file.
 fn for_each_object(bytes: &[u8], take: &mut dyn FnMut(&object::File<'_>)) {
     if let Ok(archive) = ArchiveFile::parse(bytes) {
         for member in archive.members().flatten() {
@@ -265,7 +267,7 @@ fn add_functions(file: &object::File<'_>, functions: &mut BTreeSet<String>) {
     functions.extend(functions_of(file).filter_map(|symbol| symbol.name().ok().map(str::to_owned)));
 }
 
-/// Adds to `leaves` the symbols of the functions of an unlinked file that have no hook.
+/// Adds to `leaves` the symbols of the functions that have no hook. `file` is an object file that is not linked yet.
 fn add_leaves(file: &object::File<'_>, leaves: &mut BTreeSet<String>) {
     let is_hook = |relocation: &object::Relocation| {
         let object::RelocationTarget::Symbol(index) = relocation.target() else { return false };

@@ -2,9 +2,10 @@
 //!
 //! The steps of a build: `arguments` reads the request; `configuration` asks Cargo for the user's settings; `toolchain`
 //! finds the compiler and compiles a small program to test whether the compiler can add hooks; `build` runs Cargo with
-//! this program as the compiler's *wrapper*. The wrapper is `wrapper`: it adds the arguments for hooks to the
-//! compiler's, or has `listed` leave single functions without hooks, or give them room for hooks. `runner` runs the
-//! program that Cargo starts, with tracing on, and has a view of its trace shown.
+//! this program as the compiler's *wrapper*, the program that Cargo calls in place of the compiler. `wrapper` is what
+//! this program does then: it adds the arguments for hooks to the compiler's arguments, or calls `listed` if single
+//! functions are to have no hooks, or only room for hooks. `runner` runs the built program with tracing on, and has a
+//! view of the program's trace shown.
 
 mod arguments;
 mod build;

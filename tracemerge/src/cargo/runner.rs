@@ -28,19 +28,21 @@ use crate::ui::console::Stream;
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
-/// The argument by which Cargo calls `cargo tracer` as its runner; the program and its arguments follow.
+/// The argument by which Cargo calls `cargo tracer` as its runner. After it come the view, the program and the
+/// program's arguments.
 pub(super) const WORD: &str = "runner";
-/// The argument by which `cargo tracer` calls itself to show a view; the view and the program follow.
+/// The argument by which `cargo tracer` calls itself to show a view. After it come the view and the program.
 pub(super) const VIEW: &str = "view";
 
-/// The variable with the runner that the user has configured: its path and its arguments, as JSON.
+/// The environment variable that holds the runner which the user has configured: its path and its arguments, as JSON.
 pub(super) const CHAINED: &str = "CARGO_TRACER_RUNNER";
-/// The start of the names of the variables that keep the values which Cargo's variables had before `cargo tracer`
-/// changed them.
+/// The prefix of the names of environment variables in which `cargo tracer` keeps the former values of Cargo's
+/// variables that it has changed.
 const REPLACED: &str = "CARGO_TRACER_REPLACED_";
 
-/// Returns the setting that makes Cargo run the built program through this program, `own`. `is_line` says whether the
-/// setting is one text, as the user's setting is, or a list of words: Cargo refuses a value of another type.
+/// Returns the setting that makes Cargo run the built program through this program, whose path is `own`. If `is_line`,
+/// the value of the setting is one text, otherwise a list of words: Cargo refuses a value whose type differs from that
+/// of the user's setting.
 pub(super) fn setting(host: &str, own: &Path, show: &str, is_line: bool) -> String {
     let line = line(own, show);
     let value = if is_line { Value::from(line) } else { Value::from(line.split(' ').collect::<Vec<_>>()) };
@@ -48,7 +50,7 @@ pub(super) fn setting(host: &str, own: &Path, show: &str, is_line: bool) -> Stri
     format!("target.{host}.runner={value}")
 }
 
-/// Returns the words of the runner's setting as one text, separated by spaces. No word contains a space.
+/// Returns the value of the runner's setting as one text: words that contain no spaces, separated by spaces.
 pub(super) fn line(own: &Path, show: &str) -> String {
     // Cargo splits a text at spaces.
     let is_plain = |path: &&str| !path.contains(|char: char| char.is_whitespace() || char.is_control());
@@ -58,7 +60,8 @@ pub(super) fn line(own: &Path, show: &str) -> String {
     [&own, "tracer", WORD, show].join(" ")
 }
 
-/// Gives a variable of Cargo another value for `command`, and stores its former value for [`restore_variables`].
+/// Gives the environment variable `name` of Cargo another value for `command`, and stores the former value for
+/// [`restore_variables`].
 pub(super) fn replace(command: &mut Command, name: &str, value: Option<&Path>) {
     if let Some(before) = value_of(name) {
         command.env(format!("{REPLACED}{name}"), before);
@@ -69,8 +72,8 @@ pub(super) fn replace(command: &mut Command, name: &str, value: Option<&Path>) {
     };
 }
 
-/// Gives the variables that `cargo tracer` has set their former values, so that a program which calls Cargo builds as
-/// usual.
+/// Restores the former values of the variables that `cargo tracer` has changed, so that a program which calls Cargo
+/// builds as usual.
 fn restore_variables(command: &mut Command) {
     if of_cargo(wrapper::LIBRARY).is_none() {
         return;
@@ -89,9 +92,9 @@ fn restore_variables(command: &mut Command) {
     }
 }
 
-/// Runs a program, and shows a view of its trace. `args` are the view, the program and the program's arguments. Returns
-/// the program's exit status or, if that is 0, the view's. `tracemerge` is a function that runs the command
-/// `tracemerge` with the given arguments.
+/// Runs a program, and then shows a view of its trace. `args` are the view, the program and the program's arguments.
+/// Returns the program's exit status or, if that is 0, the exit status of showing the view. `tracemerge` is a function
+/// that runs the command `tracemerge` with the given arguments.
 pub(super) fn run(
     mut args: impl Iterator<Item = OsString>,
     tracemerge: impl FnOnce(Vec<OsString>) -> u8,
@@ -184,8 +187,8 @@ fn chained_runner() -> Option<(String, Vec<String>)> {
     (!words.is_empty()).then(|| (words.remove(0), words))
 }
 
-/// Shows a view of the trace of a program on standard error, because standard output is the program's: a file, or the
-/// input of another program.
+/// Shows a view of the trace of a program on standard error. Standard output may be a file or another program's input,
+/// and belongs to the program.
 fn show_on_standard_error(view: ShownView, program: &OsStr) -> u8 {
     let own = own_program().ok_or_else(|| Error::plain("cannot find the path of the running cargo-tracer"));
     let shown = own.and_then(|own| {
@@ -202,18 +205,18 @@ fn show_on_standard_error(view: ShownView, program: &OsStr) -> u8 {
     }
 }
 
-/// The way in which a program has hooks.
+/// The hooks that a program has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hooks {
     None,
-    /// The program calls the hooks of the library that it is linked with.
+    /// The program is linked with the tracer's library, and calls the hooks in it.
     Called,
-    /// The program has room for hooks, and no library.
+    /// The program has room for hooks, and is not linked with the library.
     Dormant,
 }
 
 impl Hooks {
-    /// Returns the way in which a program has hooks. If the program cannot be read, it is assumed to call hooks.
+    /// Returns the hooks that a program has. A program that cannot be read is assumed to call hooks.
     fn of(program: &Path) -> Hooks {
         let Ok(file) = Map::open(program) else { return Hooks::Called };
         let Ok(object) = object::File::parse(&*file) else { return Hooks::Called };

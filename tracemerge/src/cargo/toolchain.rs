@@ -17,7 +17,7 @@ use crate::os::environment::value_of;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
-/// A compiler of Rust.
+/// An installed Rust compiler.
 #[derive(Debug)]
 pub(super) struct Toolchain {
     /// The compiler's description of its version.
@@ -26,7 +26,7 @@ pub(super) struct Toolchain {
     pub host: String,
     /// The path or the name of the compiler's program.
     rustc: OsString,
-    /// The linker that the user has configured.
+    /// The linker that the user has configured, if any.
     linker: Option<OsString>,
 }
 
@@ -57,11 +57,11 @@ impl Toolchain {
         command
     }
 
-    /// Tests whether a program that is compiled with hooks calls them. A success is stored in `place`, and the test is
-    /// not repeated.
+    /// Tests whether hooks are called in a program that the compiler has compiled with hooks. A success is stored in
+    /// `place`, and the test is not repeated.
     ///
-    /// The flags are stable, but the names of the passes in them are not, so only a test shows their effect in a
-    /// compiler.
+    /// The compiler's flags for hooks are stable, but the names of the passes in them are not, so only a test shows
+    /// what they do in a given compiler.
     pub(super) fn probe(&self, library: &Path, place: &Path) -> Result<(), Error> {
         self.once(place, ("hooks", library, wrapper::HOOKS), |directory| {
             let trial_build = self.trial_build(PROBE, &[], library, directory)?;
@@ -73,8 +73,8 @@ impl Toolchain {
         })
     }
 
-    /// Tests whether functions that are in a list have no hooks. A success is stored in `place`, and the test is not
-    /// repeated.
+    /// Tests whether the compiler makes no hooks in a function if a list gives it the attribute for that. A success is
+    /// stored in `place`, and the test is not repeated.
     pub(super) fn probe_choice(&self, library: &Path, place: &Path) -> Result<(), Error> {
         let line = Attribute::NoHooks.line("left_out");
         self.once(place, ("choice", library, wrapper::HOOKS, &line), |directory| {
@@ -92,8 +92,8 @@ impl Toolchain {
         })
     }
 
-    /// Returns the flag by which the compiler itself leaves room for hooks in every function, if it has one. The answer
-    /// is stored in `place`, even if there is no such flag.
+    /// Returns the flag, if there is one, by which the compiler leaves room for hooks in every function without a list.
+    /// The answer is stored in `place`, even if there is no such flag.
     pub(super) fn flag_of_sleds(&self, place: &Path) -> Option<&'static str> {
         // With this variable, a stable compiler takes flags that are not stable.
         let is_unstable = value_of("RUSTC_BOOTSTRAP");
@@ -114,8 +114,8 @@ impl Toolchain {
         found
     }
 
-    /// Tests whether a program can be compiled with dormant hooks by a list of functions. A success is stored in
-    /// `place`, and the test is not repeated.
+    /// Tests whether the compiler can leave room for hooks in a function if the function is in a list. A success is
+    /// stored in `place`, and the test is not repeated.
     pub(super) fn probe_sleds(&self, place: &Path) -> Result<(), Error> {
         let line = Attribute::Sleds.line("probed");
         self.once(place, ("sleds", &line), |directory| {
@@ -128,7 +128,7 @@ impl Toolchain {
         })
     }
 
-    /// Returns whether the compiler leaves room for hooks in a program if it gets `arguments`.
+    /// Returns whether a program that is compiled with `arguments` has room for hooks.
     fn makes_sleds(&self, directory: &Path, arguments: &[OsString]) -> Result<bool, Error> {
         let output = self.compiled(PROBE_OF_SLEDS, arguments, directory)?;
         let bytes = fs::read(directory.join("probe")).unwrap_or_default();
@@ -144,8 +144,8 @@ impl Toolchain {
         output_of(self.compile().args(arguments).arg(&source).arg("--out-dir").arg(directory))
     }
 
-    /// Describes the hooks that the compiler can make, and the flags that are used for them, in a line each. Tests all
-    /// of them in `place`.
+    /// Describes the hooks that the compiler can make: one line for each option of `cargo tracer`, with the compiler's
+    /// flags that it uses. Tests all of these hooks in `place`.
     pub(super) fn describe(&self, library: &Path, place: &Path) -> Result<String, Error> {
         let compiler = self.version.lines().next().unwrap_or("rustc");
         let mut text = format!("{compiler} for {}\n", self.host);
@@ -181,9 +181,9 @@ impl Toolchain {
         Ok(text)
     }
 
-    /// Compiles the source `text` with hooks, with the arguments `first` before those for hooks, and runs the program.
-    /// Returns how many entries and exits its hooks have recorded, or the reason why it could not be compiled or has
-    /// failed.
+    /// Compiles the source `text` with hooks, and runs the program. The compiler gets the arguments `first` before
+    /// those for hooks. Returns how many entries and exits of functions the hooks have recorded; or the reason, if the
+    /// program could not be compiled or has failed.
     fn trial_build(
         &self,
         text: &str,
@@ -218,9 +218,9 @@ impl Toolchain {
         }))
     }
 
-    /// Runs `probe` in a temporary directory. The probe returns a description of the hooks that the compiler cannot
-    /// add, or `None` if it can. After a success, which is stored in `place`, the same compiler is not tested again
-    /// with the same `what`.
+    /// Runs `probe` in a temporary directory. `probe` returns a description of the hooks that the compiler cannot make,
+    /// or `None` if it can make them. A success is stored in `place`, so that the same compiler is not tested again for
+    /// the same `what`, the subject of the test.
     fn once(
         &self,
         place: &Path,
@@ -270,8 +270,8 @@ struct HookCounts {
 }
 
 impl HookCounts {
-    /// Checks that at least `least` functions were entered and that all of them were left. The error states both
-    /// counts.
+    /// Checks that at least `least` functions were entered and that every function that was entered was left. The error
+    /// states both counts.
     fn is_at_least(self, least: usize) -> Result<(), String> {
         let HookCounts { entered, left } = self;
         if entered < least || entered != left {
@@ -308,10 +308,10 @@ fn deeper(left: u32) -> u32 {
 }
 ";
 
-/// The exit status of a program that the dynamic linker cannot load.
+/// The exit status of a program that could not start because the dynamic linker could not load its libraries.
 const NOT_LOADED: i32 = 127;
 
-/// The count of calls that [`PROBE_OF_CHOICE`] makes to the function that must not have hooks.
+/// The number of calls that [`PROBE_OF_CHOICE`] makes to the function that must not have hooks.
 const LEFT_OUT: usize = 1000;
 
 /// A test program with one function that has hooks, and another one, named in a list, that must not have any.

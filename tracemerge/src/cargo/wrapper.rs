@@ -1,8 +1,9 @@
 //! The compiler's wrapper, which Cargo calls in place of the compiler: it adds the arguments for hooks.
 //!
-//! It adds them only if the compiler gets the target (`--target`) that a build of `cargo tracer` always has, so build
-//! scripts, procedural macros, and their dependencies get no hooks. It calls the user's wrappers with these arguments,
-//! so a compiler cache (such as sccache) sees them, and never gives out a crate without hooks for one with hooks.
+//! The wrapper adds these arguments only if the compiler is called with the option `--target` of a build by
+//! `cargo tracer`. Cargo compiles build scripts, procedural macros and their dependencies without this option, so they
+//! get no hooks. The wrapper passes the arguments for hooks on to the user's own wrappers, too, so a compiler cache
+//! (such as sccache) distinguishes crates with hooks from those without.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -20,28 +21,32 @@ use crate::ui::messages::Messages;
 pub(super) const HOOKS: [&str; 3] =
     ["-Cpasses=tsan", "-Cllvm-args=-tsan-instrument-atomics=0", "-Ccodegen-units=1"];
 
-/// The variable with the library's path. If it is set, this program is the wrapper.
+/// The environment variable with the path of the tracer's library. If it is set, Cargo has called this program as the
+/// compiler's wrapper.
 pub(super) const LIBRARY: &str = "CARGO_TRACER_LIBRARY";
-/// The variable with the names of the traced crates, separated by commas; all crates are traced if it is not set.
+/// The environment variable with the names of the traced crates, separated by commas; all crates are traced if it is
+/// not set.
 pub(super) const CRATES: &str = "CARGO_TRACER_CRATES";
-/// The variable with the patterns of functions that have hooks; all functions have hooks if it is not set.
+/// The environment variable with the patterns of functions that have hooks; all functions have hooks if it is not set.
 pub(super) const FUNCTIONS: &str = "CARGO_TRACER_FUNCTIONS";
-/// The variable with the user's own `RUSTC_WRAPPER`, which this wrapper calls.
+/// The environment variable with the value of `RUSTC_WRAPPER` that the user has set: the program that this wrapper
+/// calls.
 pub(super) const CHAINED: &str = "CARGO_TRACER_CHAINED";
-/// The variable with the user's own `RUSTC_WORKSPACE_WRAPPER`, which this wrapper calls for members of the workspace.
+/// The environment variable with the value of `RUSTC_WORKSPACE_WRAPPER` that the user has set: the program that this
+/// wrapper calls for members of the workspace.
 pub(super) const CHAINED_FOR_MEMBERS: &str = "CARGO_TRACER_CHAINED_FOR_MEMBERS";
-/// The variable with the target for which traced crates are compiled.
+/// The environment variable with the target for which traced crates are compiled.
 pub(super) const TARGET: &str = "CARGO_TRACER_TARGET";
-/// The variable that is set if crates that are not members of the workspace are traced, too.
+/// The environment variable that is set if crates that are not members of the workspace are traced, too.
 pub(super) const DEPS: &str = "CARGO_TRACER_DEPS";
-/// The variable that is set if the hooks are to be dormant.
+/// The environment variable that is set if functions get only room for hooks (dormant hooks).
 pub(super) const DORMANT: &str = "CARGO_TRACER_DORMANT";
-/// The variable with the flag by which the compiler itself leaves room for hooks in all functions, if that flag is
-/// used.
+/// The environment variable with the compiler's flag that leaves room for hooks in all functions, if this flag is used
+/// instead of a list.
 pub(super) const FLAG_OF_SLEDS: &str = "CARGO_TRACER_FLAG_OF_SLEDS";
-/// The variable that is set if functions that call nothing are traced, too.
+/// The environment variable that is set if functions that call nothing are traced, too.
 pub(super) const LEAF: &str = "CARGO_TRACER_LEAF";
-/// The variable with the program that builds documentation and compiles the examples in it.
+/// The environment variable with the program that builds documentation and compiles the examples in it.
 pub(super) const RUSTDOC: &str = "CARGO_TRACER_RUSTDOC";
 
 /// The packages of the tracer, which would trace themselves if they had hooks.
@@ -60,7 +65,7 @@ pub(super) fn is_wanted() -> bool {
     of_cargo(LIBRARY).is_some()
 }
 
-/// Returns the arguments that link a program with the library.
+/// Returns the compiler's arguments that link a program with the tracer's library.
 pub(super) fn link(library: &Path) -> Vec<OsString> {
     // An argument of the linker is passed on unchanged, whatever characters are in it.
     let words =
@@ -73,8 +78,8 @@ pub(super) fn link(library: &Path) -> Vec<OsString> {
     [library].into_iter().chain(words).map(argument).collect()
 }
 
-/// Compiles with `args`, which are the compiler and its arguments, or only the arguments of `rustdoc`. Before the
-/// compiler of a member of the workspace, Cargo names this program once more. Returns the exit status.
+/// Compiles a crate with `args`: the compiler and its arguments, or only the arguments of `rustdoc`. For a member of
+/// the workspace, Cargo puts the path of this program before the compiler; it is skipped. Returns the exit status.
 pub(super) fn compile(mut args: Vec<OsString>) -> u8 {
     let is_member =
         args.first().is_some_and(|word| of_cargo("RUSTC_WORKSPACE_WRAPPER").as_ref() == Some(word));
@@ -151,7 +156,8 @@ pub(super) fn compile(mut args: Vec<OsString>) -> u8 {
     })
 }
 
-/// Removes the request for a static program, which would crash, because it is linked with a shared library.
+/// Changes the compiler's arguments that request a statically linked program: this program would crash, because it is
+/// linked with a shared library.
 fn link_dynamically(words: &mut [OsString]) {
     for word in words {
         if let Some(text) = word.to_str().filter(|text| text.contains("target-feature=")) {
@@ -204,8 +210,8 @@ fn is_own(package: Option<&OsStr>) -> bool {
     package.and_then(OsStr::to_str).is_some_and(|package| TRACER_PACKAGES.contains(&package))
 }
 
-/// Returns whether to trace the functions of the crate that the compiler is called for with these arguments. `wanted`
-/// lists names of crates.
+/// Returns whether to trace the functions of the crate that the compiler, called with the arguments `words`, compiles.
+/// `package` is the name of the crate's package, and `wanted` lists the names of the crates to trace.
 fn is_traced(words: &[OsString], package: Option<&OsStr>, wanted: Option<&OsStr>) -> bool {
     let behind = |option: &str| {
         let at = words.iter().position(|word| word == option);

@@ -711,8 +711,8 @@ fn help_of(command: Option<OsString>) -> clap::Error {
     help.err().unwrap_or_else(|| Cli::command().error(ErrorKind::MissingSubcommand, "there is no help"))
 }
 
-/// Returns a better error than `error`, which reports an unknown option, if the command line is right as soon as the
-/// name of a command, which is behind options now, is its first word.
+/// Returns a better error than `error`, which reports an unknown option, if the only mistake in the command line is
+/// that options are before the name of the command.
 fn command_behind_options(args: &[OsString], error: &clap::Error) -> Option<clap::Error> {
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;
     let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
@@ -729,8 +729,8 @@ fn command_behind_options(args: &[OsString], error: &clap::Error) -> Option<clap
     Some(Cli::command().error(ErrorKind::UnknownArgument, text))
 }
 
-/// Returns a better error than `error`, which reports an unknown option, if the first word of the command line is not a
-/// command, but resembles a command that may have the option.
+/// Returns a better error than `error`, which reports an unknown option, if the first word of the command line is no
+/// command but resembles the name of one.
 fn misspelt_command(args: &[OsString], error: &clap::Error) -> Option<clap::Error> {
     let word = args.get(1).filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
     let meant = subcommand_like(Path::new(word)).filter(|meant| *meant != word.as_os_str())?;
@@ -740,7 +740,8 @@ fn misspelt_command(args: &[OsString], error: &clap::Error) -> Option<clap::Erro
     Some(Cli::command().error(ErrorKind::InvalidSubcommand, text))
 }
 
-/// Returns the name of the requested output if the command line sets `--depth`, but that output shows no nested calls.
+/// Returns a name for the requested output if the command line sets `--depth` although this output shows no nested
+/// calls; otherwise `None`.
 fn without_depth(cli: &Cli) -> Option<&'static str> {
     let of_format = |depth: Option<Depth>, format: Option<&'static OutputFormat>| {
         depth?;
@@ -763,7 +764,8 @@ fn without_depth(cli: &Cli) -> Option<&'static str> {
     }
 }
 
-/// Returns the name of the requested output if the command line sets `--split`, but that output is no page.
+/// Returns a name for the requested output if the command line sets `--split` although this output is no HTML page;
+/// otherwise `None`.
 fn without_split(cli: &Cli) -> Option<&'static str> {
     merge_options(cli)?.split?;
     let of_format = |format: Option<&'static OutputFormat>| match format {
@@ -793,10 +795,7 @@ fn merge_options(cli: &Cli) -> Option<&MergeOptions> {
     }
 }
 
-/// Shows the result of parsing `args`: an error or help.
-///
-/// # Errors
-/// If standard output does not accept the help.
+/// Shows `said`, the error or the help that is the result of parsing the command line `args`.
 pub(crate) fn show(said: clap::Error, args: &[OsString]) -> Result<(), Error> {
     let stream = if said.use_stderr() { Stream::Error } else { Stream::Output };
     // The parser repeats unknown words. These are escaped before, so that all colours are the parser's own.

@@ -1,4 +1,4 @@
-//! The options of a merge and of its view on the command line, and the request that they make.
+//! The options of a merge and of its view on the command line, and their conversion to a request.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ pub(crate) struct MergeOptions {
 }
 
 impl MergeOptions {
-    /// Returns the request with these options and this layout.
+    /// Returns the request for a merge that these options and `layout` make.
     #[must_use]
     pub(crate) fn into_request(self, layout: Arc<dyn Layout>) -> Request {
         let sync = self.sync.patterns().unwrap_or_default();

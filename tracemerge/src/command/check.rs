@@ -1,7 +1,7 @@
 //! The subcommand `check`: proves that a trace is complete, or reports the gaps.
 //!
-//! It recovers dead runs as a merge does. Then it reads every thread's trace, file and ring, and compares the trace's
-//! own statements, and the counts of the ring, with the records found.
+//! It recovers dead runs as a merge does. Then it reads every thread's trace, its file and its ring, and compares the
+//! records found with what the trace states about itself and with the ring's counts.
 
 use std::collections::BTreeMap;
 
@@ -171,7 +171,7 @@ impl Checked<'_> {
         }
     }
 
-    /// Returns a text for messages that names the file or the ring that has a line, and the offset of the line there.
+    /// Returns a text for messages: the path of the file or the ring that contains a line, and the line's offset in it.
     fn at(&self, (part, offset): PartOffset) -> String {
         if self.raw && part == 0 {
             return format!("{}, offset {offset} of its text", shown(&self.trace.path));
@@ -224,8 +224,8 @@ fn thread_id(run: &Run, tid: u64) -> ThreadId<'_> {
     (&run.boot, run.pid, run.id, tid)
 }
 
-/// Compares the counts that rings have of their records with the records found, and reports threads with missing
-/// records. A thread may have several files.
+/// Compares the number of records that each thread's ring has counted with the records found, and reports threads with
+/// missing records. A thread may have several files.
 fn report_missing_records(found: &Found, checked: &[Checked<'_>], messages: &mut Messages) {
     let mut counted: BTreeMap<ThreadId<'_>, u64> = BTreeMap::new();
     let mut count_in = |run, tid, committed: u64| {
@@ -257,7 +257,7 @@ fn report_missing_records(found: &Found, checked: &[Checked<'_>], messages: &mut
     }
 }
 
-/// Returns the text that `check` writes to standard output; with `each`, it has a line for each thread.
+/// Returns the text that `check` writes to standard output; if `each`, the text has a line for each thread.
 fn report(chosen: &Chosen, checked: &[Checked<'_>], whole: bool, each: bool) -> String {
     let mut report = String::new();
     let mut rest = checked;
@@ -288,7 +288,7 @@ fn report(chosen: &Chosen, checked: &[Checked<'_>], whole: bool, each: bool) -> 
     report
 }
 
-/// Returns one line for the run and, with `each`, one for each of its threads.
+/// Returns one line about the run and, if `each`, one line about each of its threads.
 fn of_run(run: Option<&Run>, threads: &[Checked<'_>], each: bool) -> String {
     let totals = CheckTotals::of(threads);
     let mut text = run.map_or("unknown run: ".to_owned(), |run| {
@@ -337,7 +337,7 @@ struct CheckTotals {
     in_memory: u64,
     lost: u64,
     torn: u64,
-    /// The number of times that tracing was switched off, in the trace that reports most of them.
+    /// The number of times that tracing was switched off: the greatest number that one of the traces states.
     pauses: u64,
     by_reason: Vec<(String, u64)>,
 }

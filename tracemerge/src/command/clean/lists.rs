@@ -1,4 +1,5 @@
-//! The lists of the directories into which an application's runs have put their files, and their cleanup.
+//! The cleanup of the lists of trace directories, which name the directories into which an application's runs have put
+//! their files.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,8 +13,8 @@ use crate::os::directory::Kind;
 use crate::output::place::Place;
 use crate::ui::error::Error;
 
-/// Removes the entries of `app` from the lists of trace directories, except the directories for which `keep` returns
-/// true. Deletes a list that has no other entries; does not change a list that is not the caller's. Returns the errors.
+/// Removes the entries of `app` from the lists of trace directories, except entries with a directory for which `keep`
+/// returns true. Deletes a list of which no entry remains. Leaves lists of other users as they are. Returns the errors.
 pub(super) fn forget(app: &App, keep: impl Fn(&Path) -> bool) -> Vec<Error> {
     let lists = lists(app).into_iter();
     lists

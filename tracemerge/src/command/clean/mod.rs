@@ -1,10 +1,10 @@
 //! The subcommand `clean`, which deletes the traces of an application and the files written from them.
 //!
 //! It deletes only files that a merge of all runs would read, found by the same search, and the files that their runs
-//! have left beside them under hidden names. It deletes no files of a live run or of another program of the same
-//! name. In directories other than the application's and the one that the user has named for traces, it deletes files
-//! only if the user agrees. If several users have files, it deletes only those that a merge shows first, and never
-//! files of users other than the caller and the executable's owner.
+//! have left beside them under hidden names. It deletes no files of a live run or of another program of the same name.
+//! In directories other than the application's and the one that the user has named for traces, it deletes files only if
+//! the user agrees. If several users have files, it deletes only those of one user: of the caller or, if the caller has
+//! none, of the executable's owner.
 
 mod lists;
 mod outputs;
@@ -143,8 +143,9 @@ fn remove_traces(traces: &[Trace], messages: &mut Messages) -> u64 {
     removed
 }
 
-/// Returns the hidden files beside `traces`, whose names contain only their run, not a thread: files of the same
-/// program, run and owner. The library could not delete them on systems on which an open file keeps its name.
+/// Returns the hidden files beside `traces` that belong to the same runs: files of the same program, run and owner,
+/// whose names contain a run, but no thread. They exist where the library could not delete them, on systems on which an
+/// open file keeps its name.
 fn hidden(traces: &[Trace]) -> Vec<PathBuf> {
     let mut runs = HashSet::new();
     for trace in traces {

@@ -1,4 +1,4 @@
-//! The outputs of merges whose names follow from an application's name.
+//! The outputs of merges under default names, which are made of the application's name.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ use crate::view::layout::Destination;
 /// The number of bytes at the beginning of a file that identify its format.
 const HEAD: u64 = 64 * 1024;
 
-/// Returns the paths of all outputs that `app` may have if the user has named none, each with its format; `None` stands
-/// for merged lines.
+/// Returns the default path of each output that this command may write for `app`, with the output's format; `None`
+/// instead of a format stands for merged lines.
 fn outputs(app: &App) -> Vec<(PathBuf, Option<&'static OutputFormat>)> {
     let merged = app.merged_path();
     let mut outputs = vec![(merged.with_extension(TEXT_EXTENSION), None)];
@@ -29,13 +29,13 @@ fn outputs(app: &App) -> Vec<(PathBuf, Option<&'static OutputFormat>)> {
     outputs
 }
 
-/// Returns whether an output of this command that is named after `app` exists.
+/// Returns whether an output of this command with a default name for `app` exists.
 pub(super) fn any(app: &App) -> bool {
     outputs(app).iter().any(|(path, _)| path.symlink_metadata().is_ok())
 }
 
-/// Deletes the outputs of `app`: regular files and directories of this user in the form in which this command writes
-/// them. Reports and leaves other files with such a name. Returns the paths that were deleted.
+/// Deletes the outputs of `app` under default names, if they are files or directories of this user in a form that this
+/// command writes. Reports other files with such a name, and leaves them. Returns the deleted paths.
 pub(super) fn remove(app: &App, messages: &mut Messages) -> Vec<PathBuf> {
     let mut removed = Vec::new();
     for (path, format) in outputs(app) {
@@ -59,8 +59,8 @@ enum Refused {
     Failed(io::Error),
 }
 
-/// Deletes the output at `path`, which has to be in `format`, or merged lines if that is `None`. Returns whether it
-/// existed.
+/// Deletes the output at `path`, which has to be in `format` (`None`: merged lines). Returns whether there was an
+/// output.
 fn remove_one(path: &Path, format: Option<&'static OutputFormat>) -> Result<bool, Refused> {
     let foreign = |error: io::Error| Refused::Foreign(error.to_string());
     let kind = if format.is_some_and(OutputFormat::is_directory) { Kind::Directory } else { Kind::File };

@@ -11,9 +11,11 @@ use crate::os::sys::{FileId, file_id};
 /// A filter that distinguishes the traces of an application from those of other programs with the same name.
 pub(super) struct OwnershipFilter<'a> {
     app: &'a App,
-    /// The path that the runs of the application record, whether or not it still exists.
+    /// The path of the application's executable that its runs state in their traces, whether or not a file with this
+    /// path still exists.
     exe: Option<PathBuf>,
-    /// The directories of the application: that of the path that the user gave, and that of the file behind links.
+    /// The application's directories: the directory of the path that the user gave and, if links lead to another file,
+    /// the directory of that file.
     own: Vec<FileId>,
     /// The directory that the user has named for traces.
     named: Option<FileId>,
@@ -32,8 +34,8 @@ impl<'a> OwnershipFilter<'a> {
         OwnershipFilter { app, exe: app.named_exe(), own, named }
     }
 
-    /// Returns whether the application has written the trace. A trace in the application's directory also counts if
-    /// it names no other existing program, because the directory may have been moved.
+    /// Returns whether the application has written the trace. This is also assumed for a trace in the application's
+    /// directory that does not name another existing program, because the directory may have been moved.
     pub(super) fn is_of_app(&self, trace: &Trace) -> bool {
         if self.app.is_directory() {
             return true;

@@ -1,4 +1,4 @@
-//! The addition of runs to a data set.
+//! Adds runs to a data set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -25,14 +25,15 @@ use crate::view::export::parquet::rewrite::rewrite;
 use crate::view::export::parquet::subjects::name_of_run;
 use crate::view::request::Request;
 
-/// The state in which a set has a run.
+/// What a data set states about a run that is already in it.
 #[derive(Debug, Default)]
 struct KnownRun {
-    /// The state of the run's traces.
+    /// A text that identifies the state of the run's traces when the run was added.
     state: String,
-    /// The ticks of the run's last record that the set has.
+    /// The ticks of the run's last record in the set.
     last: u64,
-    /// The files that have the run's rows, in all tables except the table of runs, each as table, day and number.
+    /// The names of the files that contain the run's rows, in all tables except the table of runs. Each name consists
+    /// of table, day and number.
     files: Vec<String>,
 }
 
@@ -52,7 +53,7 @@ impl KnownRun {
     }
 }
 
-/// Returns the newest of the states in which a set has a run.
+/// Returns the entry of a run with the newest state of its traces.
 fn newest(known: &[KnownRun]) -> Option<&KnownRun> {
     known.iter().max_by_key(|known| (known.last, &known.state))
 }
@@ -69,7 +70,8 @@ impl NewRun<'_> {
         name_of_run(self.run)
     }
 
-    /// Returns the place in the data set for a staged file, whose name is its table, day and number, separated by dots.
+    /// Returns the path that a staged file gets in the data set. The name of a staged file is its table, day and
+    /// number, separated by dots.
     fn place(&self, staged: &str) -> Option<FilePlace> {
         let mut words = staged.split('.');
         let mut next = || words.next().map(str::to_owned);
@@ -89,8 +91,8 @@ impl NewRun<'_> {
         }
     }
 
-    /// Returns a text for the state of the run's traces. It changes if the traces have other records, or if another
-    /// version of this program reads them.
+    /// Returns a text that identifies the state of the run's traces. The text changes if the traces get other records,
+    /// or if another version of this program reads them.
     fn state(&self) -> String {
         let mut sums = crc32fast::Hasher::new();
         let mut bytes = 0;
@@ -118,9 +120,9 @@ fn length_of(trace: &Trace) -> u64 {
 enum Added {
     /// The run was added, or its rows were replaced.
     Now,
-    /// The set had the run before, in this state or a later one.
+    /// The set already had the run, with the present state of its traces or a later one.
     Before,
-    /// The run could not be read, which was reported to the user.
+    /// The run could not be read, or no complete tables could be made of it; this was reported to the user.
     Not,
 }
 
@@ -155,10 +157,9 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Writes the runs that a job chooses, as far as it selects their records, into a new set at `path`.
+/// Writes the runs that `job` chooses into a new set at `path`, with only the records that `job` selects.
 ///
-/// # Errors
-/// If there are no traces, or if the set cannot be written.
+/// # Errors If there are no traces, or if the set cannot be written.
 pub(super) fn write_new(path: &Path, job: &Job<'_>, messages: &mut Messages) -> Result<(), Error> {
     // No other set has these files.
     let machine = name_of_machine(None).unwrap_or_else(|_| UNNAMED.to_owned());
@@ -166,7 +167,7 @@ pub(super) fn write_new(path: &Path, job: &Job<'_>, messages: &mut Messages) -> 
     Ok(())
 }
 
-/// The name that stands for the name of this machine if that cannot be part of a path.
+/// The name that is used instead of this machine's name, if the machine's name cannot be part of a path.
 const UNNAMED: &str = "unnamed";
 
 /// Returns the name of the machine that the user has given, or else the name of this machine.
@@ -186,8 +187,8 @@ fn name_of_machine(given: Option<String>) -> Result<String, Error> {
     }
 }
 
-/// Adds the runs that a job chooses to the set at `path`, as runs of this `machine`. Returns the number of runs that
-/// were added or replaced, and the number of runs that the set had already.
+/// Adds the runs that `job` chooses to the set at `path`, as runs of the machine named `machine`. Returns the number of
+/// runs that were added or replaced, and the number of runs that the set had already.
 fn add_chosen(
     path: &Path,
     job: &Job<'_>,
@@ -227,7 +228,8 @@ fn add_chosen(
 }
 
 impl NewRun<'_> {
-    /// Adds the run to the set, unless the set has the run in the present state of its traces.
+    /// Adds the run to the set, unless the set already has the run with the present state of its traces or with later
+    /// records.
     fn add(self, set: &Set, job: &Job<'_>, messages: &mut Messages) -> Result<Added, Error> {
         let failed = |error| Error::io("write to the data set", &set.path, error);
         let state = self.state();
@@ -274,8 +276,8 @@ impl NewRun<'_> {
         Ok(Added::Now)
     }
 
-    /// Returns the states in which the set has the run. There are several if sets that had the run were copied
-    /// together.
+    /// Returns the set's entries for the run. There are several entries if the files of several sets with this run were
+    /// copied into one directory.
     fn known(&self, locked: &Locked<'_>) -> io::Result<Vec<KnownRun>> {
         let own = self.place_in_runs();
         let mut known = Vec::new();
@@ -286,9 +288,9 @@ impl NewRun<'_> {
         Ok(known)
     }
 
-    /// Rewrites files that have rows of this and of other runs, without the rows of this run. Looks for them in the
-    /// folders of the files `old` and `added`. Adds the rewritten files to `added`, and to `removed` the places of the
-    /// files that would have no rows.
+    /// Rewrites the files that have rows of this run and of other runs, without the rows of this run. Looks for such
+    /// files in the folders of the files `old` and `added`. Adds the rewritten files to `added`; but if no rows remain
+    /// of a file, adds its path to `removed` instead.
     fn write_without(
         &self,
         old: &[FilePlace],

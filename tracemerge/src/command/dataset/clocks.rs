@@ -1,10 +1,12 @@
-//! The clocks of the runs of a set, as lines between ticks and the wall clock. Programs that put the rows of a set in
-//! the order of a merge, as extras/spark does, convert ticks by these lines, and so exactly as a merge does.
+//! Writes the clocks of the runs of a data set: for each clock, the piecewise linear function between its ticks and the
+//! wall clock. Programs that put the rows of a set in the order of a merge, such as extras/spark, convert ticks by
+//! these functions, and so exactly as a merge does.
 //!
-//! A line of the input is a run: `{"run": any, "readings": ["run ...", "clock ...", ...], "first": ticks, "last":
-//! ticks}`, where `readings` are the contents of its `# run` line and its `# clock` lines. All runs of a boot belong
-//! into one input. A line of the output is a clock, with the runs that have it; `period` is null if the clock's rate is
-//! not known, and `error_ns` if the system states no error of its wall clock.
+//! Each line of the input describes a run:
+//! `{"run": any, "readings": ["run ...", "clock ...", ...], "first": ticks, "last": ticks}`, where `readings` are the
+//! contents of its `# run` line and its `# clock` lines. All runs of a boot have to be in one input. Each line of the
+//! output describes a clock, and names the runs whose ticks come from it. `period` is null if the clock's rate is not
+//! known, and `error_ns` is null if the system states no error of its wall clock.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
@@ -36,7 +38,7 @@ struct GivenRun {
     last: u64,
 }
 
-/// The runs of one boot whose ticks come from one clock.
+/// The runs of one boot whose ticks come from the same clock.
 #[derive(Debug)]
 struct Boot {
     run: Run,
@@ -92,7 +94,7 @@ pub(super) fn clocks(messages: &mut Messages) -> Result<(), Error> {
     print(Content::Json, &lines_of(&boots, &clocks))
 }
 
-/// Returns the output: a line for each clock, with the runs that have it.
+/// Returns the output: a line for each clock, which names the runs whose ticks come from it.
 fn lines_of(boots: &BTreeMap<(Vec<u8>, bool), Boot>, clocks: &Clocks) -> Vec<u8> {
     let mut out = Vec::new();
     for ((name, is_system), boot) in boots {

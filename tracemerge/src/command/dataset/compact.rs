@@ -1,8 +1,9 @@
 //! The compaction of a data set: small files of a day and a machine become few large ones.
 //!
-//! A step takes up to [`MAX_FILES`] small files of a folder under the lock of the set, so that no other writer changes
-//! them meanwhile, and replaces them by one file in one change. So a command that is killed leaves each row once, and
-//! the next command continues its work. A file that is large enough is never read again.
+//! The compaction consists of steps. Each step takes up to [`MAX_FILES`] small files of a folder under the lock of the
+//! set, so that no other writer changes them meanwhile, and atomically replaces them by one file. So if the command is
+//! killed, the set still has each row exactly once, and the next command continues the work. A file that is large
+//! enough is never read again.
 //!
 //! Before that, if sets with the same run were copied into one directory, only the newest state of each run stays.
 
@@ -27,10 +28,10 @@ use crate::view::export::parquet::rewrite::rewrite;
 
 /// The greatest number of files that are put together in one step.
 const MAX_FILES: usize = 64;
-/// The number of files in a folder above which they are put together even if their day is not over.
+/// The greatest number of files that a folder of the present day may have without a compaction.
 const MANY: usize = 100;
-/// The number of rows from which on a file is large, and is not put together with others; `LARGE_BYTES` and
-/// `LARGE_RUNS` are the numbers of bytes and of runs.
+/// The number of rows from which on a file is large and is not compacted. A file is also large from `LARGE_BYTES` bytes
+/// or `LARGE_RUNS` runs on.
 const LARGE_ROWS: u64 = 1 << 20;
 const LARGE_BYTES: u64 = MAX_BYTES / 4;
 const LARGE_RUNS: usize = 1 << 12;
@@ -38,11 +39,11 @@ const LARGE_RUNS: usize = 1 << 12;
 /// A compaction of a data set, with its results so far.
 struct Compaction<'a> {
     set: &'a Set,
-    /// The present day, in UTC, which is not over.
+    /// The present day, in UTC. Its files are compacted only if there are many.
     today: String,
     /// The files that cannot be read, each of which was reported to the user.
     damaged: BTreeSet<FilePlace>,
-    /// The number of files that were put together; `made` is the number of files into which they were put.
+    /// The number of small files that were replaced; `made` is the number of files that replaced them.
     files: u64,
     made: u64,
 }
@@ -78,8 +79,8 @@ pub(super) fn compact(path: &Path, messages: &mut Messages) -> Result<(), Error>
 }
 
 impl Compaction<'_> {
-    /// Removes the rows of runs that other files have, too, and rows of states that are not the newest. Returns the
-    /// number of the runs whose rows were removed.
+    /// Removes superfluous rows of runs: rows that another file has, too, and rows that do not belong to the run's
+    /// newest state. Returns the number of runs of which rows were removed.
     fn remove_copies(&mut self, messages: &mut Messages) -> std::io::Result<u64> {
         let staged = Staged::of(self.set.begin()?)?;
         let locked = self.set.lock(Some(&staged))?;
@@ -113,7 +114,8 @@ impl Compaction<'_> {
         Ok(runs as u64)
     }
 
-    /// Returns all files of the set that can be read, each with the entries of its metadata. Reports the other files.
+    /// Returns all files of the set that can be read, each with the keys and values of its metadata. Reports the files
+    /// that cannot be read.
     fn files_with_keys(
         &mut self,
         locked: &Locked<'_>,
@@ -136,7 +138,7 @@ impl Compaction<'_> {
         Ok(files)
     }
 
-    /// Reports that a file cannot be read, but only once for each file.
+    /// Reports to the user that a file cannot be read and is left as it is; reports each file only once.
     fn leave(&mut self, place: FilePlace, error: &std::io::Error, messages: &mut Messages) {
         let text = named(&place, error);
         if self.damaged.insert(place) {
@@ -144,8 +146,8 @@ impl Compaction<'_> {
         }
     }
 
-    /// Puts some small files of a folder together, unless its day is not over and it has few files. Returns whether
-    /// files were put together.
+    /// Replaces some small files of a folder by one file. Does nothing if the folder's day is not over and it has few
+    /// files, or if it has fewer than two small files. Returns whether files were replaced.
     fn step(
         &mut self,
         table: TableName,
@@ -203,9 +205,9 @@ impl Compaction<'_> {
     }
 }
 
-/// Returns the name of the file that takes the place of the files `from` and has this metadata. Files of several sets
-/// have the same name only if they have rows of the same runs in the same states, so sets may be copied together.
-/// `names` are the names of all files in the folder.
+/// Returns the name of the file that replaces the files `from` and has this metadata. The name is not one of `names`,
+/// the names of all files in the folder. In several sets, compacted files have the same name only if they have rows of
+/// the same runs in the same states, so the files of the sets may be copied into one directory.
 fn name_of(from: &[FilePlace], metadata: &[(String, String)], names: &[String]) -> String {
     let name = |attempt: u32| {
         let mut hasher = DefaultHasher::new();

@@ -9,10 +9,10 @@ use crate::file::parquet::{
 use crate::find::set_files::FilePlace;
 use crate::output::set::Locked;
 
-/// Returns the places of the files that have rows of several runs, in the folder of the file `folder`.
+/// Returns the paths, in the data set, of the files that have rows of several runs and are in the folder of the file
+/// `folder`.
 ///
-/// # Errors
-/// The folder cannot be read.
+/// # Errors The folder cannot be read.
 pub(super) fn compacted(folder: &FilePlace, locked: &Locked<'_>) -> io::Result<Vec<FilePlace>> {
     let names = locked.names(folder)?.into_iter().filter(|name| name.starts_with(COMPACTED));
     Ok(names.map(|name| FilePlace { name, ..folder.clone() }).collect())
@@ -23,8 +23,8 @@ pub(super) fn named(place: &FilePlace, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", place.path()))
 }
 
-/// Returns the metadata of a new file with the rows of `runs`, made of the metadata `from` of the files that have these
-/// rows now.
+/// Returns the metadata for a new file with the rows of `runs`, taken from `from`: the metadata of the files that
+/// contain these rows now.
 pub(super) fn metadata_of(runs: &[&str], from: &[&Keys]) -> Vec<(String, String)> {
     let runs: BTreeSet<&str> = runs.iter().copied().collect();
     let mut all = vec![(RUN_KEY.to_owned(), runs.iter().copied().collect::<Vec<_>>().join(" "))];

@@ -1,10 +1,10 @@
 //! Data sets: tables in Parquet for the runs of any number of machines. [`add()`] puts runs into a data set, and
 //! [`compact()`] replaces many small files of a set by few large ones.
 //!
-//! Each run is merged alone, so that its rows do not depend on the runs with which it is added. Its files are written
-//! beside the set ([`crate::output::set`]) and become part of it in one change, which replaces the files of the run
-//! that the set had before. The file in the table of runs states which traces were read: as long as these are the same,
-//! the run is not read again.
+//! Each run is merged alone, so that its rows do not depend on the other runs that are added by the same command. The
+//! files of a run are written beside the set ([`crate::output::set`]). Then one atomic change makes them part of the
+//! set, and removes the run's former files. The run's file in the table of runs states which traces were read: as long
+//! as these do not change, the run is not read again.
 
 #[cfg(feature = "parquet")]
 mod add;
@@ -55,10 +55,9 @@ pub(crate) fn compact(_path: &Path, _messages: &mut Messages) -> Result<(), Erro
     Err(without_parquet())
 }
 
-/// Writes the runs that a job chooses, as far as it selects their records, into a new set at `path`.
+/// Writes the runs that `job` chooses into a new set at `path`, with only the records that `job` selects.
 ///
-/// # Errors
-/// If there are no traces, or if the set cannot be written.
+/// # Errors If there are no traces, or if the set cannot be written.
 #[cfg(feature = "parquet")]
 pub(crate) fn write_new(path: &Path, job: &Job<'_>, messages: &mut Messages) -> Result<(), Error> {
     add::write_new(path, job, messages)

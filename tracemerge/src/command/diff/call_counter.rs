@@ -1,5 +1,5 @@
-//! The calls of functions in a compared trace, counted by the code of the view `report`. A merged file has the lines
-//! of many threads, so each line finds its thread here.
+//! Counts the calls of functions in a compared trace, with the code of the view `report`. A merged file contains the
+//! lines of many threads, so the thread of each line is looked up here.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -18,8 +18,8 @@ use crate::view::call_counts::{CallCounts, Counting};
 use crate::view::function_names::{FunctionNames, lock};
 use crate::view::threads::Threads;
 
-/// Counts the calls in the text of `sources`; `modules` are the lines of the module tables, each with its run. Returns
-/// the counts, and sentences about files that are needed for names and are missing.
+/// Counts the calls in the text of `sources`. `modules` are the lines of the tables of mapped modules, each with its
+/// run. Returns the counts, and messages about files that are missing and would be needed for the names of functions.
 pub(super) fn count<'s>(
     sources: impl Iterator<Item = &'s Source> + Clone,
     clocks: &Clocks,
@@ -53,7 +53,7 @@ pub(super) fn count<'s>(
     (counter.counts, notes)
 }
 
-/// The boot of a run, its process id and its own id.
+/// A key that identifies a run: its boot, its process id and its run id.
 type RunKey = (Vec<u8>, u32, u32);
 
 struct Counter<'a> {
@@ -104,7 +104,7 @@ impl Counter<'_> {
         }
     }
 
-    /// Returns the index in `origins` of a thread, which is added if it is new.
+    /// Returns the index in `origins` of a thread; if the thread is new, adds it.
     fn number(&mut self, run: Option<Run>, tid: u64) -> usize {
         let key = (run.as_ref().map(|run| (run.boot.clone(), run.pid, run.id)), tid);
         if let Some(number) = self.known.get(&key) {

@@ -1,16 +1,16 @@
 //! The messages of two threads that have no counterpart: those that are not in a longest common subsequence of both
 //! threads' sorts of messages.
 //!
-//! First, messages of sorts that the other thread does not have are left out, and so are the messages that both begin
-//! and end with. Of the rest, Myers' greedy algorithm finds the differences if they are few: its time grows with their
-//! number. An algorithm on rows of bits, whose time is known beforehand, finds many differences. If the budget suffices
-//! for neither, the threads are compared in parts.
+//! First, messages are left out whose sort the other thread does not have, and the equal messages at the beginning and
+//! at the end of both threads. In the rest, Myers' greedy algorithm finds the differences if they are few: its time
+//! grows with their number. If they are many, an algorithm on rows of bits finds them, whose time is known beforehand.
+//! If the budget is too small for both algorithms, the threads are compared in parts.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::view::sorts::SortId;
 
-/// The work that exact comparisons may still do. Its unit is one 64-bit word of a row of bits.
+/// The amount of work that exact comparisons may still do, as a number of steps on one 64-bit word of a row of bits.
 ///
 /// The work is counted, not timed, so that the same traces have the same differences on each machine.
 #[derive(Debug)]
@@ -53,13 +53,14 @@ fn without_common_ends<'a>(a: &'a [SortId], b: &'a [SortId]) -> (&'a [SortId], &
     (&a[..a.len() - alike], &b[..b.len() - alike])
 }
 
-/// Returns those `messages` whose sorts `other` also contains.
+/// Returns the elements of `messages` that also occur in `other`, in their order.
 fn of_sorts_in(messages: &[SortId], other: &[SortId]) -> Vec<SortId> {
     let sorts: HashSet<SortId> = other.iter().copied().collect();
     messages.iter().copied().filter(|sort| sorts.contains(sort)).collect()
 }
 
-/// Returns the length of a common subsequence, and whether it is certain that no common subsequence is longer.
+/// Returns the length of a common subsequence of `a` and `b`, and whether it is certain that no common subsequence is
+/// longer.
 fn common(a: &[SortId], b: &[SortId], budget: &mut Budget) -> (usize, bool) {
     let cost = a.len().div_ceil(64) as u64 * b.len() as u64;
     let steps = cost.min(budget.0) / (2 * STEP);
@@ -75,8 +76,8 @@ fn common(a: &[SortId], b: &[SortId], budget: &mut Budget) -> (usize, bool) {
     (common_in_parts(a, b), false)
 }
 
-/// Returns the least number of deletions from `a` and insertions from `b` that turn `a` into `b`, and the number of
-/// steps taken. Returns no result after more than `limit` steps.
+/// Returns the least number of deletions and insertions that turn `a` into `b`, and the number of steps that the search
+/// took. After more than `limit` steps, the search ends without a result.
 fn edits(a: &[SortId], b: &[SortId], limit: u64) -> (Option<usize>, u64) {
     // After `n` rounds the diagonals from -n to n have been reached, which takes at least n * n / 2 steps.
     let rounds = usize::try_from((2 * limit).isqrt()).unwrap_or(usize::MAX).min(a.len() + b.len());
@@ -106,22 +107,23 @@ fn edits(a: &[SortId], b: &[SortId], limit: u64) -> (Option<usize>, u64) {
     (None, steps)
 }
 
-/// The length of the longest common subsequence of each prefix of a first sequence with a whole second sequence. It is
-/// stored as a bit for each element of the first sequence: the bit is 0 if the length grows by one at that element.
+/// The result of comparing all prefixes of a sequence `a` with a whole sequence `b`: the length of the longest common
+/// subsequence of each prefix and `b`. It is stored as one bit for each element of `a`; the bit is 0 if the prefix that
+/// ends with this element has a length greater by one than the prefix before it.
 struct Prefixes {
     bits: Vec<u64>,
 }
 
-/// The positions of one sort in a sequence.
+/// The positions in a sequence at which one sort of messages occurs.
 enum Mask {
-    /// A bit for each position in the sequence.
+    /// Many positions: a bit for each element of the sequence, set where the sort occurs.
     Bits(Vec<u64>),
-    /// The positions, if there are so few that setting a bit for each is less work than a call of `round`.
+    /// The list of positions, if they are so few that setting their bits costs less than a call of `round`.
     Places(Vec<usize>),
 }
 
 impl Prefixes {
-    /// Compares all prefixes of `a` with `b`, by the algorithm of Hyyrö, 64 elements of `a` at a time.
+    /// Compares all prefixes of `a` with `b`, by Hyyrö's algorithm, which handles 64 elements of `a` at a time.
     fn of(a: &[SortId], b: &[SortId]) -> Prefixes {
         let words = a.len().div_ceil(64);
         let mut masks: HashMap<SortId, Mask> = HashMap::new();
@@ -154,20 +156,20 @@ impl Prefixes {
         Prefixes { bits }
     }
 
-    /// Returns the length of a longest common subsequence of both whole sequences.
+    /// Returns the length of the longest common subsequence of both whole sequences.
     fn count(&self) -> usize {
         self.bits.iter().map(|word| word.count_zeros() as usize).sum()
     }
 
-    /// Returns whether the length of the longest common subsequence grows by the element at this position of the first
-    /// sequence.
+    /// Returns whether the length of the longest common subsequence grows by one when a prefix of the first sequence is
+    /// extended by the element at this position.
     fn grows_at(&self, place: usize) -> bool {
         self.bits[place / 64] >> (place % 64) & 1 == 0
     }
 }
 
-/// Advances the bits of [`Prefixes`] by one element of the second sequence. `mask` has the positions of equal elements
-/// in the first sequence.
+/// Updates the bits of [`Prefixes`] for the next element of the second sequence. `mask` has a bit for each element of
+/// the first sequence, which is set if the two elements are equal.
 fn round(bits: &mut [u64], mask: &[u64]) {
     let mut carry = false;
     for (word, mask) in bits.iter_mut().zip(mask) {
@@ -178,8 +180,8 @@ fn round(bits: &mut [u64], mask: &[u64]) {
     }
 }
 
-/// Returns the length of a common subsequence, which may not be a longest one: compares each part of `a` with the
-/// messages of `b` after the last match.
+/// Returns the length of a common subsequence, which may not be the longest one. Each part of `a` is compared only with
+/// the messages of `b` that follow the matches of the parts before it.
 fn common_in_parts(a: &[SortId], mut b: &[SortId]) -> usize {
     let mut common = 0;
     let parts = a.len().div_ceil(PART);

@@ -5,8 +5,8 @@ use crate::command::diff::model::{Comparison, PoolComparison, SortComparison, Th
 use crate::command::diff::noise::Median;
 use crate::view::rows::{Column, Row, list_of_columns};
 
-/// A row of the comparison: a thread, a pool of threads, a sort of messages or a function, in both traces. Times are in
-/// nanoseconds; unknown values are `None`.
+/// A row of the comparison: a thread, a pool of threads, a sort of messages, or a function, with its values in both
+/// traces. Times are in nanoseconds; unknown values are `None`.
 #[derive(Debug, Default)]
 pub(super) struct ComparedRow {
     kind: &'static str,
@@ -30,7 +30,8 @@ struct Compared {
 }
 
 impl ComparedRow {
-    /// Returns the rows of a comparison, in the order in which the text lists them.
+    /// Returns the rows of a comparison: threads, pools, sorts of messages and functions, each in the order of the text
+    /// output.
     pub(super) fn of(comparison: &Comparison) -> Vec<ComparedRow> {
         let functions = comparison.calls.iter().flat_map(|calls| &calls.rows);
         let threads = comparison.threads.iter().map(ComparedRow::from);
@@ -174,7 +175,7 @@ impl Row for ComparedRow {
     ];
 }
 
-/// Returns the help about the columns.
+/// Returns the help text about the columns of `--csv`.
 #[must_use]
 pub(crate) fn columns_help() -> String {
     format!(

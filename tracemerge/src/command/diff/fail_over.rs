@@ -24,22 +24,25 @@ pub(super) struct FailOver {
     compared: u64,
     /// The number of functions and messages that became slower by more than is allowed.
     slower: u64,
-    /// The function or message that became slower by most.
+    /// The function or message with the greatest slowdown in per cent; `None` if none became slower by more than is
+    /// allowed.
     worst: Option<Slower>,
 }
 
 /// A function or a message that became slower.
 #[derive(Debug, Serialize)]
 struct Slower {
-    /// The kind: `function` or `message`.
+    /// What became slower: `function` or `message`.
     kind: &'static str,
     /// The name of the function, or the text of the message.
     name: String,
-    /// The difference of the medians, in per cent of the first.
+    /// The slowdown: the difference of the two medians, in per cent of the median in the first trace.
     change_percent: f64,
-    /// The median in the first trace.
+    /// The median in the first trace, in nanoseconds: of the time of a call or, for a message, of the time since the
+    /// message before.
     a_median_ns: u64,
-    /// The median in the second trace.
+    /// The median in the second trace, in nanoseconds: of the time of a call or, for a message, of the time since the
+    /// message before.
     b_median_ns: u64,
 }
 
@@ -57,7 +60,7 @@ impl Percent {
 }
 
 impl FailOver {
-    /// Finds those of the functions and messages that became slower by more than `limit`.
+    /// Compares the times of functions and messages, and returns those that became slower by more than `limit`.
     pub(super) fn of(
         limit: Percent,
         functions: &[FunctionComparison],
@@ -89,13 +92,13 @@ impl FailOver {
         }
     }
 
-    /// Returns whether there was nothing to compare.
+    /// Returns whether no function and no message had times that could be compared.
     pub(super) fn is_empty(&self) -> bool {
         self.compared == 0
     }
 
-    /// Returns a sentence about the functions and messages that became slower by more than is allowed; `None` if none
-    /// did.
+    /// Returns a sentence about the functions and messages that became slower by more than is allowed; `None` if there
+    /// are none.
     pub(super) fn sentence(&self) -> Option<String> {
         let Slower { kind, name, change_percent, a_median_ns, b_median_ns } = self.worst.as_ref()?;
         let limit = self.limit_percent.0;

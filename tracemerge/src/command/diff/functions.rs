@@ -1,4 +1,4 @@
-//! The functions of two traces, by name: how often they were called before and after, and how long a call took.
+//! The functions of two traces, compared by name: how often they were called in each trace, and how long a call took.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,12 +30,13 @@ pub(super) struct Functions {
 pub(super) struct AllCalls {
     /// The number of calls.
     pub calls: u64,
-    /// The time of all calls; the time of a call inside another one counts only once.
+    /// The sum of the self times of all functions, in nanoseconds: the time of a nested call counts once, for the inner
+    /// function.
     pub self_ns: Option<u64>,
-    /// The time for which the tracer made threads wait. It is not in `self_ns`, nor in the times of functions.
+    /// The time for which the tracer made threads wait, in nanoseconds, as far as the times of functions leave it out.
     pub waited_ns: u64,
-    /// The time of further waits for the tracer, which the times of functions include because the trace does not record
-    /// when these waits were.
+    /// The time of further waits for the tracer, in nanoseconds. The times of functions include it, because the trace
+    /// does not record when these waits were.
     pub waited_inside_ns: u64,
 }
 
@@ -44,9 +45,10 @@ pub(super) struct AllCalls {
 pub(super) struct FunctionComparison {
     /// The name of the function.
     pub function: String,
-    /// The difference of the medians, in per cent of the first.
+    /// The change of the median time of a call from the first trace to the second, in per cent of the first median.
     pub change_percent: Option<f64>,
-    /// Whether the change of the median is larger than the noise of both medians.
+    /// Whether the change of the median is larger than the noise: the confidence intervals of both medians do not
+    /// overlap.
     pub significant: Option<bool>,
     /// The calls in the first trace.
     pub a: FunctionSide,
@@ -57,26 +59,27 @@ pub(super) struct FunctionComparison {
 /// One function in one trace. Unknown times are `None`.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct FunctionSide {
-    /// The number of calls.
+    /// The number of calls of the function.
     pub calls: u64,
-    /// The time of all calls; a recursive call counts with the outermost.
+    /// The total time of all calls, in nanoseconds; the time of a recursive call counts only as a part of the outermost
+    /// call.
     pub total_ns: Option<u64>,
-    /// The time of all calls without the calls inside.
+    /// The time of all calls without the time of nested calls, in nanoseconds.
     pub self_ns: Option<u64>,
-    /// The median time of one call, to 1 %.
+    /// The median time of one call, in nanoseconds, with an error of up to 1 %.
     pub median_ns: Option<u64>,
-    /// The lower end of the median's noise.
+    /// The lower end of the median's 95 % confidence interval, in nanoseconds.
     pub low_ns: Option<u64>,
-    /// The upper end of the median's noise.
+    /// The upper end of the median's 95 % confidence interval, in nanoseconds.
     pub high_ns: Option<u64>,
 }
 
-/// The calls of a function in one trace, and whether that trace has times.
+/// The calls of a function in one trace, and whether the times in this trace are known.
 type Side = (Counted, bool);
 
 impl Functions {
-    /// Compares the functions of two traces. Returns `None` if one of the traces has no calls. If the other trace has
-    /// calls, tells the user so.
+    /// Compares the functions of two traces. Returns `None` if a trace has no calls; if only one of them has calls,
+    /// tells the user that these are not compared.
     pub(super) fn of(a: &Input, b: &Input, symbols: &Settings, messages: &Messages) -> Option<Functions> {
         if a.has_calls != b.has_calls {
             let only = if a.has_calls { "A" } else { "B" };
@@ -137,12 +140,13 @@ impl FunctionComparison {
         }
     }
 
-    /// Returns the change of the median, if both traces have one.
+    /// Returns the change of the median time of a call, if both traces have a median.
     pub(super) fn change(&self) -> Option<Change> {
         Some(Change { percent: self.change_percent?, is_significant: self.significant })
     }
 
-    /// Returns the number of the group of this row: 0 to 2, in the order that `Functions::rows` describes.
+    /// Returns the number of the group that this row belongs to: 0, 1 or 2, for the groups of `Functions::rows` in
+    /// their order.
     fn class(&self) -> u8 {
         match (self.significant, self.a.calls.min(self.b.calls)) {
             (Some(true), _) => 0,
@@ -151,8 +155,8 @@ impl FunctionComparison {
         }
     }
 
-    /// Returns the sort key of a row within its group: the size of the change or, for a function that only one trace
-    /// has, its time.
+    /// Returns the value by which rows of the same group are sorted: the size of the change or, if there is no change
+    /// because only one trace has times of the function, the function's self time.
     fn size(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "an order")]
         let own = |side: &FunctionSide| side.self_ns.unwrap_or(0) as f64;

@@ -1,4 +1,4 @@
-//! One side of a comparison: its threads, and the messages of each.
+//! One of the two compared traces: its threads, and the messages of each thread.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
@@ -34,7 +34,7 @@ use crate::view::sorts::{SortId, Sorts};
 
 /// The text between an executable's name and a thread id in the name of a trace file.
 const INFIX: &[u8] = b".trace.";
-/// The number of bytes of a text whose lines are counted at once.
+/// The size of the parts, in bytes, into which a text is divided to find the number of a line quickly.
 const COUNTED: usize = 1 << 16;
 
 /// The sources of a compared trace before they are read.
@@ -50,7 +50,8 @@ struct OpenSource {
     sites: Vec<(u64, u32)>,
     /// Whether the source has the sites of its messages.
     has_sites: bool,
-    /// The number of lines before each part of `COUNTED` bytes of the text, once it has been requested.
+    /// For each part of `COUNTED` bytes of the text, the number of lines before it; empty until a line number is
+    /// requested.
     lines_before: OnceCell<Vec<usize>>,
 }
 
@@ -59,28 +60,28 @@ pub(super) struct Input {
     /// The path of the compared trace, as the user wrote it.
     pub given: PathBuf,
     sources: Vec<OpenSource>,
-    /// The threads, in the order of their beginnings.
+    /// The threads that have messages, ordered by the ticks of their first messages.
     pub threads: Vec<ThreadMessages>,
-    /// The measurements of the messages of each sort, indexed by the sort's number.
+    /// The measurements of each sort of messages, indexed by the number of the sort.
     measured: Vec<SortMeasurements>,
-    /// The clock of the first run, if its rate is known.
+    /// The clock of the first run, which converts ticks to times, if its rate is known.
     clock: Option<Arc<TickClock>>,
     /// The clocks of all runs.
     clocks: Clocks,
-    /// The ticks of the first message.
+    /// The ticks of the first message of the trace.
     first: u64,
     /// Whether the trace has records of entering or leaving functions.
     pub has_calls: bool,
-    /// The lines of the module tables, each with its run.
+    /// The lines of the tables of mapped modules, each with its run.
     modules: Vec<(Option<Run>, Vec<u8>)>,
 }
 
 /// The measurements of the messages of one sort.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SortMeasurements {
-    /// The number of messages.
+    /// The number of messages of this sort.
     pub count: u64,
-    /// The times since the previous message of the same thread.
+    /// For each message of this sort, the time since the previous message of the same thread, in ticks.
     pub latencies: Latencies,
 }
 
@@ -90,9 +91,9 @@ pub(super) struct ThreadMessages {
     pub tid: u64,
     /// The name of the thread; `None` for a process's first thread, whose name is that of the executable.
     pub name: Option<Vec<u8>>,
-    /// The sorts of the thread's messages, in order.
+    /// The sort of each message of the thread, in the order of the messages.
     pub sorts: Vec<SortId>,
-    /// The positions of the messages, each at the same index as the message's sort in `sorts`.
+    /// The position of each message, at the same index as its sort in `sorts`.
     places: Vec<MessagePlace>,
     /// The ticks of the first message.
     began: u64,
@@ -107,7 +108,7 @@ struct MessagePlace {
     at: u64,
 }
 
-/// A message to show.
+/// A message as the comparison shows it.
 pub(super) struct ShownMessage {
     /// The file of the message.
     pub path: PathBuf,
@@ -120,11 +121,10 @@ pub(super) struct ShownMessage {
 }
 
 impl UnreadInput {
-    /// Opens the traces that `given` names. `numbers` gives a number to each site of a message, if the traces have
+    /// Opens the traces that `given` names. `numbers` assigns a number to each site of a message, if the traces record
     /// sites.
     ///
-    /// # Errors
-    /// If there are no traces, or if they cannot be read.
+    /// # Errors If there are no traces, or if they cannot be read.
     pub(super) fn open(
         given: PathBuf,
         numbers: &SiteNumbers,
@@ -146,11 +146,10 @@ impl UnreadInput {
 }
 
 impl Input {
-    /// Reads all messages. With `by_site`, messages of one site have one sort; otherwise messages of one shape have
-    /// one sort.
+    /// Reads all messages. If `by_site`, messages of the same site have the same sort; otherwise messages of the same
+    /// shape (their text without numbers) have the same sort.
     ///
-    /// # Errors
-    /// If there are neither messages nor calls of functions.
+    /// # Errors If there are neither messages nor calls of functions.
     pub(super) fn read(
         opened: UnreadInput,
         by_site: bool,
@@ -201,14 +200,15 @@ impl Input {
         Ok(Input { given, sources, threads, measured, clock, clocks, first, has_calls, modules })
     }
 
-    /// Counts the calls of functions. Reads the trace again. Returns the counts, and sentences about files that are
-    /// needed for names: they are no warnings, because what is compared is complete.
+    /// Reads the trace again to count the calls of functions. Returns the counts, and messages about files that are
+    /// missing and would be needed for the names of functions. These messages are no warnings, because the counts are
+    /// complete without names.
     pub(super) fn call_counts(&self, symbols: &Settings) -> (CallCounts, Vec<String>) {
         let sources = self.sources.iter().map(|source| &source.source);
         call_counter::count(sources, &self.clocks, &self.modules, symbols)
     }
 
-    /// Returns whether the lengths of ticks are known, so that times can be compared.
+    /// Returns whether the rates of all clocks are known, so that times can be compared.
     pub(super) fn has_times(&self) -> bool {
         self.clock.is_some() && self.clocks.each().all(|(_, clock)| clock.rate_is_known())
     }
@@ -228,7 +228,7 @@ impl Input {
         }
     }
 
-    /// Returns the message `number` of a thread.
+    /// Returns the message with the index `number` among the messages of a thread.
     pub(super) fn message(&self, thread: &ThreadMessages, number: usize) -> Option<ShownMessage> {
         let place = *thread.places.get(number)?;
         let (line, source) = (self.line(place)?, self.sources.get(place.source as usize)?);
@@ -269,8 +269,8 @@ impl OpenSource {
     }
 }
 
-/// Opens the traces that `given` names: a directory of traces, a data set, a file that begins with a trace line, or an
-/// application.
+/// Opens the traces that `given` names: the traces in a directory, a data set, a single file that is a trace, or the
+/// newest traces of an application.
 fn sources(given: &Path, messages: &mut Messages) -> Result<Vec<Source>, Error> {
     let metadata = fs::metadata(given);
     let app = App::or_directory(given.to_owned())?;
@@ -316,7 +316,7 @@ fn is_trace(path: &Path) -> bool {
 
 struct InputReader<'a> {
     sorts: &'a mut Sorts,
-    /// Whether messages of one site have one sort.
+    /// Whether messages of the same site have the same sort, instead of messages of the same shape.
     by_site: bool,
     threads: Vec<ThreadMessages>,
     /// The measurements of each sort.
@@ -326,21 +326,22 @@ struct InputReader<'a> {
     open: HashMap<u64, (usize, Option<usize>)>,
     /// The runs, with all their clock readings.
     runs: Vec<(Run, Vec<Anchor>)>,
-    /// The ranges of bytes that are not lines, each with its file, its offset and its length.
+    /// The ranges of bytes that are not valid lines, each with its file, its offset and its length.
     damaged: FirstItems<(Vec<u8>, u64, u64)>,
-    /// The sources with a `# run` line that cannot be parsed or has a wrong checksum.
+    /// The indices of the sources with a `# run` line that cannot be parsed or has a wrong checksum.
     unread_runs: Vec<u32>,
     has_calls: bool,
-    /// The lines of the module tables, each with the number of its run. Each thread's file may repeat them.
+    /// The lines of the tables of mapped modules, each with the index of its run. A set, because the file of each
+    /// thread may repeat them.
     modules: BTreeSet<(Option<usize>, Vec<u8>)>,
 }
 
-/// A message whose end was not seen yet.
+/// A message of which further lines may follow.
 struct PendingMessage<'a> {
     thread: usize,
     place: MessagePlace,
     ticks: u64,
-    /// The lines of the message so far.
+    /// The lines of the message that were read so far.
     lines: &'a [u8],
     /// The number of the message's site; 0 if it is unknown.
     site: u32,

@@ -1,5 +1,6 @@
-//! The subcommand `diff`: compares two traces thread by thread, by sorts of messages. If all traces have sites,
-//! messages of one site have one sort; otherwise messages whose texts without numbers are equal have one sort.
+//! The subcommand `diff`: compares two traces thread by thread. Messages are compared by their *sorts*: if all files
+//! record sites, messages of the same site have the same sort; otherwise messages whose texts without numbers are equal
+//! have the same sort.
 //!
 //! A thread is paired with the thread of the same name, because thread ids differ from run to run. Several threads
 //! with one name, except for numbers in it, are a pool, which is compared as one set of messages. A comparison takes
@@ -52,20 +53,21 @@ pub(crate) struct DiffOptions {
     pub output: DiffOutput,
     /// The maximum number of sorts of messages, and of functions, that are shown.
     pub rows: usize,
-    /// The greatest slowdown for which the comparison succeeds. If it is `None`, the comparison succeeds if the
+    /// The greatest slowdown with which the comparison still succeeds. If it is `None`, the comparison succeeds if the
     /// messages are the same.
     pub fail_over: Option<Percent>,
     /// The way in which names of functions are looked up.
     pub symbols: Settings,
 }
 
-/// Compares the traces `a` and `b`, each of which is an application, a trace or merged file, or a directory of
-/// traces; writes the differences to standard output. Returns whether all threads have the same messages: single
-/// threads in the same order, pools in any order. With a limit for slowdowns, returns instead whether no function and
-/// no message became slower by more.
+/// Compares the traces `a` and `b`, and writes the differences to standard output. Each of `a` and `b` is an
+/// application, a trace, a merged file, or a directory of traces.
 ///
-/// # Errors
-/// If there is nothing to compare, or if standard output does not accept the output.
+/// Returns whether the comparison succeeds. Without a limit for slowdowns, it succeeds if all threads have the same
+/// messages: single threads in the same order, pools in any order. With a limit, it succeeds if no function and no
+/// message became slower by more than the limit.
+///
+/// # Errors If there is nothing to compare, or if standard output does not accept the output.
 pub(crate) fn diff(
     a: PathBuf,
     b: PathBuf,
@@ -108,8 +110,8 @@ pub(crate) fn diff(
     Ok(sentence.is_none())
 }
 
-/// Returns whether messages of one site have one sort. If only some of the traces have sites, none of their messages
-/// would match any message of the others, so all sites are ignored.
+/// Returns whether sorts of messages are distinguished by sites: if all files record sites. If only some files do,
+/// their messages would have no counterparts in the other files, so all sites are ignored.
 fn are_by_site(a: &UnreadInput, b: &UnreadInput, messages: &Messages) -> bool {
     let (told, all) = [a, b]
         .map(UnreadInput::count_with_sites)

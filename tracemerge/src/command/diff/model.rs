@@ -16,10 +16,10 @@ use crate::ui::error::Error;
 use crate::ui::messages::shown_name;
 use crate::view::sorts::{SortId, Sorts};
 
-/// The version of the layout. It increases when a field changes its meaning or is removed; new fields may be added at
-/// any time.
+/// The version of this JSON layout. It increases when a field changes its meaning or is removed; new fields may be
+/// added at any time.
 pub(super) const VERSION: u32 = 3;
-/// The numbers of messages that are shown before the first one that differs, and from it on.
+/// How many messages of a thread are shown around the first difference: before it, and from it on.
 const CONTEXT: (usize, usize) = (2, 2);
 /// The least number of measured times that each trace must have for a comparison of their medians: with fewer times,
 /// the medians are not compared.
@@ -28,7 +28,7 @@ const MEASURED: u64 = 5;
 /// All differences of two traces.
 #[derive(Debug, Serialize)]
 pub(super) struct Comparison {
-    /// The version of this layout.
+    /// The version of this JSON layout, `VERSION`.
     pub version: u32,
     /// The first trace, as the user wrote it.
     pub a: String,
@@ -37,14 +37,14 @@ pub(super) struct Comparison {
     /// Whether all single threads have the same messages in the same order, and all pools the same messages in any
     /// order.
     pub same: bool,
-    /// Whether messages of one site have one sort; otherwise messages of one shape have one sort.
+    /// Whether messages of the same site have the same sort; otherwise messages of the same shape have the same sort.
     pub by_site: bool,
     /// The threads whose names, apart from numbers, are unique in their traces: the threads of the first trace in their
     /// order, then the threads that only the second trace has.
     pub threads: Vec<ThreadComparison>,
     /// The pools of the first trace, then the pools that only the second trace has.
     pub pools: Vec<PoolComparison>,
-    /// The number of sorts of messages.
+    /// The number of sorts of messages in both traces together.
     pub sorts: u64,
     /// The number of sorts that occur once in the first trace and never in the second.
     pub once_a: u64,
@@ -114,8 +114,8 @@ pub(super) struct MessageLine {
 /// A pool: threads whose names are equal except for numbers, of which at least one trace has several.
 #[derive(Debug, Serialize)]
 pub(super) struct PoolComparison {
-    /// The name of the threads, escaped as in the trace, with `#` for numbers in which their names differ; `None` for
-    /// the first threads of all processes except the first.
+    /// The name of the threads, escaped as in the trace, with `#` for numbers in which the names differ. `None` for the
+    /// pool of nameless threads: the first threads of all processes except the first process.
     pub name: Option<String>,
     /// Whether the names of the threads differ in their numbers.
     pub numbered: bool,
@@ -125,9 +125,9 @@ pub(super) struct PoolComparison {
     pub a: PoolSide,
     /// The threads in the second trace.
     pub b: PoolSide,
-    /// The number of messages that are only in the first trace.
+    /// The number of messages of the pool that are only in the first trace.
     pub only_a: u64,
-    /// The number of messages that are only in the second trace.
+    /// The number of messages of the pool that are only in the second trace.
     pub only_b: u64,
     /// The number of sorts of messages of which one trace has more messages than the other.
     pub sorts: u64,
@@ -137,9 +137,9 @@ pub(super) struct PoolComparison {
     pub once_b: u64,
     /// The first sorts of which one trace has more messages than the other; the sorts that differ most come first.
     pub messages: Vec<SortDifference>,
-    /// The number of pairs of successive messages that occur in this order in only one trace.
+    /// The number of pairs of sorts whose messages follow each other in this order, within a thread, in only one trace.
     pub orders: u64,
-    /// The most frequent pairs of successive messages that occur in this order in only one trace.
+    /// The most frequent pairs of sorts whose messages follow each other in this order in only one trace.
     pub successions: Vec<SuccessionDifference>,
 }
 
@@ -159,7 +159,7 @@ pub(super) struct SortText {
     pub message: String,
     /// The source file of the site that made the messages, if it is known.
     pub file: Option<String>,
-    /// The line in that file.
+    /// The line of the site in the source file.
     pub line: Option<u32>,
 }
 
@@ -182,9 +182,9 @@ pub(super) struct SuccessionDifference {
     pub first: SortText,
     /// The sort of the second message.
     pub second: SortText,
-    /// The number of occurrences in the first trace.
+    /// How often the two messages follow each other in the first trace.
     pub a: u64,
-    /// The number of occurrences in the second trace.
+    /// How often the two messages follow each other in the second trace.
     pub b: u64,
 }
 
@@ -205,9 +205,10 @@ pub(super) struct SortComparison {
 pub(super) struct SortSide {
     /// The number of messages of this sort.
     pub count: u64,
-    /// The number of messages of this sort that are not the first of their thread.
+    /// The number of messages of this sort for which the time since the previous message of the thread is known: all
+    /// except the first message of each thread.
     pub measured: u64,
-    /// The median time since the previous message of the same thread, in nanoseconds, to 1 %.
+    /// The median time since the previous message of the same thread, in nanoseconds, with an error of up to 1 %.
     pub median_ns: Option<u64>,
     /// The median time since the previous message of the same thread, with its confidence interval.
     #[serde(skip)]
@@ -217,7 +218,7 @@ pub(super) struct SortSide {
 }
 
 impl Comparison {
-    /// Returns the results of the comparison, with at most as many rows as `options` allow in each table.
+    /// Returns the results of the comparison. Each table gets at most as many rows as `options` allow.
     pub(super) fn of(
         a: &Input,
         b: &Input,
@@ -377,21 +378,22 @@ impl SortSide {
     }
 }
 
-/// Returns the number of sorts that occur once in the first trace and never in the second, and the number of those
-/// that occur once in the second and never in the first.
+/// Counts the sorts with a single message in both traces together. Returns the number of sorts whose message is in the
+/// first trace, and the number of sorts whose message is in the second.
 fn once<'a>(counts: impl IntoIterator<Item = &'a SortCounts>) -> (u64, u64) {
     let once = counts.into_iter().filter(|counts| counts.is_once());
     once.fold((0, 0), |(a, b), counts| (a + counts.a, b + counts.b))
 }
 
-/// Returns the number of sorts, of `all` in total, that are listed one by one. The last `once` sorts occur at most once
-/// in each trace: a list of some of them would say less than their number does.
+/// Returns how many of `all` sorts a table lists. If not all fit into `rows` rows, the last `once` sorts, which occur
+/// at most once in each trace, are not listed, because their number says more than an incomplete list.
 fn listed(all: usize, once: u64, rows: usize) -> usize {
     if all <= rows { all } else { rows.min(all.saturating_sub(usize::try_from(once).unwrap_or(all))) }
 }
 
-/// Returns all sorts of messages; those that differ most come first. Sorts that no trace has twice follow all other
-/// sorts; of these, the sorts that only one trace has come last.
+/// Returns all sorts of messages, in three groups: first the sorts with several messages in a trace, then the sorts
+/// with one message in each trace, then the sorts with a single message in only one trace. In each group, the sorts
+/// that differ most come first.
 fn sorts_by_significance(a: &Input, b: &Input, sorts: &Sorts) -> Vec<(SortCounts, SortSide, SortSide)> {
     let ids = (0..).take_while(|id| sorts.get(*id).is_some());
     let sort = |sort| {
@@ -408,8 +410,9 @@ fn sorts_by_significance(a: &Input, b: &Input, sorts: &Sorts) -> Vec<(SortCounts
     sorts.into_iter().map(|(_, sort)| sort).collect()
 }
 
-/// Returns the significance of a difference: the difference of the counts in standard deviations, or the ratio of the
-/// medians, weighted by the number of measurements, whichever is greater.
+/// Returns how significant the difference of a sort is between the traces. It is the greater of two values: the
+/// difference of the counts, in standard deviations; and the ratio of the median times, weighted by the number of
+/// measurements.
 fn significance(counts: &SortCounts, a: &SortSide, b: &SortSide) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     let float = |number: u64| number as f64;

@@ -28,15 +28,16 @@ pub(super) struct Median {
 /// The change from a median to another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Change {
-    /// The difference in per cent of the first median.
+    /// The difference of the two medians, in per cent of the first median.
     pub percent: f64,
-    /// Whether the difference is larger than the noise of both medians: their intervals have no number in common.
-    /// `None` if the noise of one of them is unknown.
+    /// Whether the difference is larger than the noise of both medians: their confidence intervals do not overlap.
+    /// `None` if one of the intervals is unknown.
     pub is_significant: Option<bool>,
 }
 
 impl Median {
-    /// Returns the median of measurements, to 1 %, and its noise; `None` if there are no measurements.
+    /// Returns the median of measurements, with an error of up to 1 %, and its noise; `None` if there are no
+    /// measurements.
     pub(super) fn of(times: &Latencies) -> Option<Median> {
         let median = times.percentile(50)?;
         let noise = ranks(times.count()).and_then(|(low, high)| {
@@ -46,7 +47,8 @@ impl Median {
         Some(Median { median, noise })
     }
 
-    /// Returns the same median in another unit; `None` if `convert` cannot convert it.
+    /// Returns the median and its noise in another unit, to which `convert` converts; `None` if the median cannot be
+    /// converted.
     pub(super) fn converted(self, convert: impl Fn(u64) -> Option<u64>) -> Option<Median> {
         let noise = self.noise.and_then(|(low, high)| convert(low).zip(convert(high)));
         Some(Median { median: convert(self.median)?, noise })
@@ -72,15 +74,15 @@ impl Median {
 }
 
 impl Change {
-    /// Returns the size of the change: it is equal for a change and for its reversal, and grows with the ratio of the
-    /// medians.
+    /// Returns the size of the change, a number that grows with the ratio of the medians. An increase by a factor and a
+    /// decrease by the same factor have the same size.
     pub(super) fn size(&self) -> f64 {
         (1.0 + self.percent / 100.0).ln().abs()
     }
 }
 
-/// Returns the ranks, from 1, of the two measurements, among `count` sorted ones, that bound the 95 % confidence
-/// interval of the median; `None` if there are too few measurements.
+/// Returns the ranks, from 1, of the two measurements that bound the 95 % confidence interval of the median, among
+/// `count` measurements in ascending order; `None` if there are too few measurements.
 fn ranks(count: u64) -> Option<(u64, u64)> {
     if count > MAX_EXACT {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 27 and `count`")]

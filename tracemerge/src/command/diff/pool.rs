@@ -8,16 +8,16 @@ use std::collections::{BTreeSet, HashMap};
 use crate::command::diff::input::ThreadMessages;
 use crate::view::sorts::SortId;
 
-/// The least number of messages of a sort, in each trace, for reporting differences in their order. Rare messages
-/// occur in any order.
+/// The least number of messages that a sort must have in each trace, so that differences in the order of its messages
+/// are reported. Rare messages occur in any order.
 const FREQUENT: u64 = 10;
 
 /// A pool: the threads of both traces whose names are equal except for numbers.
 pub(super) struct Pool<'a> {
-    /// The name of the threads, with `#` for its numbers if these differ; `None` for the first threads of processes
-    /// except the first.
+    /// The name of the threads, with `#` for its numbers if these differ. `None` for the pool of nameless threads: the
+    /// first threads of all processes except the first process.
     pub name: Option<Cow<'a, [u8]>>,
-    /// The threads in the first trace and those in the second.
+    /// The pool's threads in the first trace, and those in the second trace.
     pub threads: [Vec<&'a ThreadMessages>; 2],
     /// The sorts of messages of which one trace has more messages than the other; the sorts that differ most come
     /// first.
@@ -45,19 +45,19 @@ pub(super) struct Succession {
     pub first: SortId,
     /// The sort of the second message.
     pub second: SortId,
-    /// The number of occurrences in the first trace.
+    /// How often the two messages follow each other in the first trace.
     pub a: u64,
-    /// The number of occurrences in the second trace.
+    /// How often the two messages follow each other in the second trace.
     pub b: u64,
 }
 
 impl SortCounts {
-    /// Returns whether a message of the sort occurs once in one trace and never in the other.
+    /// Returns whether both traces together have only one message of the sort.
     pub(super) fn is_once(&self) -> bool {
         self.a + self.b == 1
     }
 
-    /// Returns the difference of the counts in standard deviations.
+    /// Returns the difference of the two counts, as a multiple of its standard deviation.
     pub(super) fn significance(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
         let float = |number: u64| number as f64;
@@ -100,7 +100,7 @@ impl<'a> Pool<'a> {
         self.sorts.is_empty()
     }
 
-    /// Returns the number of messages in each trace.
+    /// Returns the number of the pool's messages in each of the two traces.
     pub(super) fn records(&self) -> [u64; 2] {
         self.threads.each_ref().map(|threads| threads.iter().map(|thread| thread.sorts.len() as u64).sum())
     }
@@ -122,7 +122,7 @@ pub(super) fn without_numbers(name: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Returns the common name of all threads, or their common name without its numbers.
+/// Returns the name of the threads: as it is if all threads have the same name, otherwise with `#` for its numbers.
 fn common_name<'a>(threads: &[Vec<&'a ThreadMessages>; 2]) -> Option<Cow<'a, [u8]>> {
     let mut names = threads.iter().flatten().map(|thread| thread.name.as_deref());
     let first = names.next()??;
@@ -130,7 +130,8 @@ fn common_name<'a>(threads: &[Vec<&'a ThreadMessages>; 2]) -> Option<Cow<'a, [u8
     Some(if all_have_it { Cow::Borrowed(first) } else { Cow::Owned(without_numbers(first)) })
 }
 
-/// Returns the pairs of successive messages of frequent sorts that occur in this order in only one trace.
+/// Returns the pairs of successive messages that occur in this order in only one trace. Only messages of frequent sorts
+/// are considered.
 fn successions(threads: &[Vec<&ThreadMessages>; 2], is_frequent: impl Fn(SortId) -> bool) -> Vec<Succession> {
     let mut counts: HashMap<(SortId, SortId), [u64; 2]> = HashMap::new();
     for (side, threads) in threads.iter().enumerate() {

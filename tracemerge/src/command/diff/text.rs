@@ -1,4 +1,4 @@
-//! The differences of two traces, for people.
+//! The differences of two traces, as text for people.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use crate::ui::messages::{Grouped, count};
 use crate::ui::table::{Alignment, Columns};
 use crate::ui::units::duration;
 
-/// The number of characters of a message that are shown.
+/// The maximum number of characters of a message that tables show.
 const WIDTH: usize = 100;
 /// The maximum number of pairs of successive messages that are shown for a pool, and the maximum number of characters
 /// of each message.
 const ORDERS: (usize, usize) = (3, 40);
 
-/// Returns the comparison as text: threads and pools, then sorts of messages, then functions.
+/// Returns the comparison as text: first threads and pools, then sorts of messages, then functions.
 pub(super) fn of(comparison: &Comparison) -> String {
     let head = format!("A  '{}'\nB  '{}'\n", comparison.a, comparison.b);
     let messages = if comparison.sorts > 0 { table(comparison) } else { String::new() };
@@ -115,7 +115,7 @@ fn functions_text(calls: &Functions) -> String {
     text
 }
 
-/// Returns a number of per cent with a digit after the point if it is small.
+/// Returns a percentage as text. A small number gets a digit after the decimal point.
 fn percent(percent: f64) -> String {
     if percent < 99.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
@@ -190,8 +190,8 @@ fn pool_text(pool: &PoolComparison, by_site: bool) -> String {
     text
 }
 
-/// Returns a text with pairs of successive messages that occur in this order in only one trace; `all` is the number of
-/// all such pairs.
+/// Returns a text about `orders`, pairs of successive messages that occur in this order in only one trace. `all` is the
+/// number of all such pairs, also of those that are not shown.
 fn orders_text(orders: &[SuccessionDifference], all: u64) -> String {
     let mut text = String::new();
     let (most, width) = ORDERS;
@@ -210,8 +210,8 @@ fn orders_text(orders: &[SuccessionDifference], all: u64) -> String {
     text
 }
 
-/// Returns a text with the number of sorts of messages that are not shown, and the number of these that no trace has
-/// twice: those that occur `once` in the first trace only, in the second only, and in both.
+/// Returns a text about the `hidden` sorts of messages that are not shown. `once` are the numbers of sorts that occur
+/// only once, which get lines of their own: once in the first trace only, once in the second only, and once in each.
 fn more_sorts(indent: &str, hidden: u64, once: [u64; 3]) -> String {
     // All of these are shown, or none, because they are the last.
     let once = if hidden >= once.iter().sum() { once } else { [0; 3] };
@@ -232,7 +232,7 @@ fn more_sorts(indent: &str, hidden: u64, once: [u64; 3]) -> String {
     text
 }
 
-/// Returns the heading of a column of sorts.
+/// Returns the heading of the column of a table that lists sorts of messages.
 fn message_heading(by_site: bool) -> &'static str {
     if by_site { "message" } else { "message, # for numbers" }
 }
@@ -265,8 +265,8 @@ fn message_text(side: &str, message: &MessageLine) -> String {
     format!("  {side} {file}:{} {since}  {}\n", message.line, shortened(&message.text, WIDTH))
 }
 
-/// Returns a line with at most `width` characters, and dots for the rest. Control characters in a trace are already
-/// escaped.
+/// Returns a line with at most `width` characters; if it is longer, dots replace the rest. Control characters in a
+/// trace are already escaped.
 fn shortened(line: &str, width: usize) -> String {
     match line.char_indices().nth(width) {
         Some((at, _)) => format!("{}...", &line[..at]),

@@ -10,8 +10,8 @@ use crate::view::sorts::SortId;
 /// The threads of both traces, matched by their names without numbers: single threads as pairs, and several threads of
 /// one name as pools.
 pub(super) struct MatchedThreads<'a> {
-    /// The pairs that have a thread of the first trace, in the order of these threads, then the threads that only the
-    /// second trace has, each as a pair with one side.
+    /// The pairs of threads. Threads of the first trace come first, in their order; then come the threads that only the
+    /// second trace has, each as a pair without a thread of the first trace.
     pub pairs: Vec<Pair<'a>>,
     /// The pools of the first trace in the order of their first threads, then the pools that only the second trace has.
     pub pools: Vec<Pool<'a>>,
@@ -52,18 +52,18 @@ impl Pair<'_> {
 enum Role {
     /// The thread is the first one of the first process.
     First,
-    /// The thread is the first one of another process. Its name is that of its executable, so it does not identify
-    /// the thread.
+    /// The thread is the first one of another process. It is not identified by its name, which is that of the
+    /// executable.
     FirstOfOther,
-    /// The thread has a name. Here it is without its numbers, because the numbers of the threads of a pool do not
-    /// identify their roles.
+    /// The thread has a name, stored here with `#` in place of numbers, because the numbers do not identify the roles
+    /// of the threads of a pool.
     Named(Vec<u8>),
 }
 
-/// The threads of one role in the first trace and in the second.
+/// The threads that have the same role: those of the first trace, and those of the second trace.
 type ThreadsOfRole<'a> = [Vec<&'a ThreadMessages>; 2];
 
-/// Compares the threads of both traces.
+/// Matches the threads of both traces by their roles, and compares their messages.
 pub(super) fn compare<'a>(a: &'a Input, b: &'a Input) -> MatchedThreads<'a> {
     let mut compared = MatchedThreads { pairs: Vec::new(), pools: Vec::new() };
     let mut budget = Budget::WHOLE;
@@ -78,7 +78,7 @@ pub(super) fn compare<'a>(a: &'a Input, b: &'a Input) -> MatchedThreads<'a> {
     compared
 }
 
-/// Returns all roles in the order in which their first threads appear.
+/// Returns all roles with their threads, in the order in which the first thread of each role appears.
 fn roles<'a>(a: &'a [ThreadMessages], b: &'a [ThreadMessages]) -> Vec<(Role, ThreadsOfRole<'a>)> {
     let mut roles: Vec<(Role, ThreadsOfRole<'a>)> = Vec::new();
     let mut known: HashMap<Role, usize> = HashMap::new();

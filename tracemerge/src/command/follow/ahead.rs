@@ -1,40 +1,41 @@
-//! The lines of a thread that its ring had before any file had them: they are shown from the ring, and recognized when
-//! they arrive in a file.
+//! Recognizes lines of a thread that are shown twice otherwise: first read from the thread's ring, and later from a
+//! file.
 //!
-//! A ring loses lines when the flusher writes them to a file, which may be another file than the one that is being
-//! read, or when newer lines overwrite them. The two cases look the same, so the lines are kept for some rounds.
+//! A ring loses lines in two cases: the flusher writes them to a file, which may be another file than the one that is
+//! being read, or newer lines overwrite them. The two cases look the same, so the digests of lost lines are kept for
+//! some rounds of reading.
 
 use std::collections::VecDeque;
 
 /// The digest of a line: its ticks, and a hash of its content.
 pub(super) type LineDigest = (u64, u64);
 
-/// The number of rounds for which a line is kept after the ring has lost it: in these rounds the file with the line is
-/// found.
+/// The number of rounds of reading for which the digest of a line is kept after the ring has lost the line. Within
+/// these rounds, the file that contains the line is found.
 const ROUNDS: u64 = 16;
-/// The maximum number of lines that are kept after the ring has lost them, which bounds memory if a flight recorder is
-/// overwritten: about as many as a ring of 1 MiB has.
+/// The maximum number of digests that are kept of lines which the ring has lost: about as many lines as a ring of 1 MiB
+/// has. It bounds memory if a flight recorder overwrites its records.
 const MAX_LINES_AHEAD: usize = 1 << 16;
 
-/// The lines that were shown from the ring and that no file has had yet, in the order of their ticks.
+/// The lines of a thread that were read from its ring and not from any file yet, in the order of their ticks.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// The lines that a reading of the ring did not find in the ring any more, with the number of the round of that
-    /// reading.
+    /// The lines that a reading of the ring did not find in the ring any more, each with the number of the round of
+    /// this reading.
     lost: VecDeque<(LineDigest, u64)>,
     /// The lines that the ring had when it was last read.
     in_ring: VecDeque<LineDigest>,
 }
 
 impl Ahead {
-    /// Returns whether a file's line was shown from the ring. Forgets that line, and the lines with fewer ticks, which
-    /// were overwritten in the ring: files are read in the order in which they were written.
+    /// Returns whether a line of a file was already shown from the ring. Forgets this line, and all lines with fewer
+    /// ticks: they were overwritten in the ring, because files are read in the order in which they were written.
     pub(super) fn take(&mut self, digest: LineDigest) -> bool {
         remove(&mut self.lost, digest, |lost| lost.0, drop)
             || remove(&mut self.in_ring, digest, |line| *line, drop)
     }
 
-    /// Begins a reading of the ring in the round with the number `round`.
+    /// Begins a new reading of the ring, in the round with the number `round`.
     pub(super) fn look(&mut self, round: u64) -> RingLook<'_> {
         let before = std::mem::take(&mut self.in_ring);
         RingLook { ahead: self, before, round }
@@ -44,13 +45,13 @@ impl Ahead {
 /// One reading of a ring's lines. [`RingLook::end`] ends it.
 pub(super) struct RingLook<'a> {
     ahead: &'a mut Ahead,
-    /// The lines of the previous reading that this reading has not found yet.
+    /// The lines that the previous reading found in the ring, except those that this reading has already passed.
     before: VecDeque<LineDigest>,
     round: u64,
 }
 
 impl RingLook<'_> {
-    /// Adds the next line of the ring to this reading; returns whether the line was not shown before.
+    /// Adds the next line of the ring to this reading; returns whether the line is new, so that it has to be shown.
     pub(super) fn is_new(&mut self, digest: LineDigest) -> bool {
         let (lost, round) = (&mut self.ahead.lost, self.round);
         let was_shown = remove(&mut self.before, digest, |line| *line, |line| lost.push_back((line, round)));
@@ -58,7 +59,7 @@ impl RingLook<'_> {
         !was_shown
     }
 
-    /// Ends the reading after the ring's last line.
+    /// Ends the reading, after the last line of the ring was added.
     pub(super) fn end(self) {
         let RingLook { ahead: Ahead { lost, .. }, before, round } = self;
         lost.extend(before.into_iter().map(|line| (line, round)));
@@ -70,8 +71,8 @@ impl RingLook<'_> {
     }
 }
 
-/// Removes a line from `lines`; returns whether it was there. Removes the lines with fewer ticks, too, and passes them
-/// to `pass`.
+/// Removes a line from `lines`; returns whether it was there. Also removes the lines with fewer ticks, and calls `pass`
+/// with each of these.
 fn remove<T>(
     lines: &mut VecDeque<T>,
     digest: LineDigest,

@@ -1,4 +1,4 @@
-//! A reader of a followed file: its position, and the check that the file is still the same.
+//! Reads a followed file: keeps the position up to which it was read, and checks that it is still the same file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,15 @@ use crate::file::map::open_known;
 use crate::file::raw_file::{lines_of, whole_messages};
 use crate::os::sys::{FileId, file_id, read_at};
 
-/// The number of bytes of a file that are read at once. A queue with this many bytes is not filled further.
+/// The number of bytes that are read from a file at once. It is also the size from which on a thread's queue is not
+/// filled further.
 pub(super) const PORTION: usize = 256 << 10;
-/// The number of bytes before the reader's position that identify a file.
+/// The number of bytes before the reader's position that are compared to check that the file is still the same.
 const IDENTIFYING_BYTES: usize = 256;
-/// The number of bytes at the end of a file in which the last line is searched.
+/// The number of bytes at the end of a file among which the last line is searched for.
 const TAIL: u64 = 1 << 20;
 
-/// The maximum number of files that are held open at once: few enough for processes that may open 256.
+/// The maximum number of files that are held open at once. It leaves room in processes that may open only 256 files.
 const MAX_HELD: usize = 96;
 /// The number of files that are held open now.
 static HELD_COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -30,7 +31,8 @@ static HELD_COUNT: AtomicUsize = AtomicUsize::new(0);
 struct HeldFile(File);
 
 impl HeldFile {
-    /// Opens the file at `path` if its identity is `id`, and if not too many are open.
+    /// Opens the file at `path`; returns `None` if the file there does not have the identity `id`, or if too many files
+    /// are held open.
     fn open(path: &Path, id: &FileId) -> Option<HeldFile> {
         // Windows does not allow replacing a file that another process has open.
         if cfg!(windows) {
@@ -53,22 +55,23 @@ impl Drop for HeldFile {
     }
 }
 
-/// A reader of a file, with its position.
+/// A reader of a followed file, with its position in the file.
 pub(super) struct FileReader {
     /// The path of the file.
     pub path: PathBuf,
-    /// The identity of the file.
+    /// The identity of the file in the file system.
     pub id: FileId,
-    /// The number of bytes that were read.
+    /// The reader's position: the number of bytes that were read.
     pub read: u64,
-    /// The last bytes that were read. They show whether another file has replaced this one, because it may have got the
-    /// same inode number.
+    /// The last bytes that were read. If the file has other bytes there, another file has replaced it, which may have
+    /// got the same inode number.
     before: Vec<u8>,
     /// The offset up to which the file is to be read.
     pub goal: u64,
-    /// The file, open until it is read up to the goal.
+    /// The file, which stays open until it is read up to the goal.
     pub open_file: Option<File>,
-    /// The file, held open as long as a process may write to it: it stays readable if its name changes.
+    /// The file, held open as long as a process may write to it, so that it can be read even after it was renamed or
+    /// deleted.
     held: Option<HeldFile>,
     /// Whether no process will write to the file any more. If so, the end of the file ends its last line.
     pub finished: bool,
@@ -82,7 +85,7 @@ impl FileReader {
         FileReader { path: path.to_owned(), id, read: 0, before, goal, open_file, held, finished }
     }
 
-    /// Returns the file, if it is open.
+    /// Returns the open file, if there is one.
     fn file(&self) -> Option<&File> {
         self.open_file.as_ref().or(self.held.as_ref().map(|held| &held.0))
     }
@@ -97,7 +100,7 @@ impl FileReader {
         self.held = None;
     }
 
-    /// Continues to read a file to which no process will write any more; returns `None` at its end.
+    /// Reads the next lines of a file to which no process will write any more; returns `None` at its end.
     pub(super) fn rest(&mut self) -> Option<Vec<u8>> {
         if self.read >= self.goal {
             return None;
@@ -117,7 +120,7 @@ impl FileReader {
         Some(lines)
     }
 
-    /// Reads the bytes after the reader's position: at least a line, if there is one.
+    /// Reads the next lines after the reader's position: at least one line, if the file has one there.
     pub(super) fn portion(&self) -> Portion {
         let by_name;
         let file = match self.file() {
@@ -166,8 +169,8 @@ impl FileReader {
         }
     }
 
-    /// Reads the lines of a raw file after the reader's position. Reads from the start of a block on, because each
-    /// block defines the sites of its own records.
+    /// Reads the lines of a raw file after the reader's position. The bytes are read from the start of a block, because
+    /// each block defines the sites of its own records.
     fn records(&self, file: &File) -> Option<ReadLines> {
         let start = self.read / raw::BLOCK * raw::BLOCK;
         let from = usize::try_from(self.read - start).ok()?;
@@ -188,7 +191,8 @@ impl FileReader {
         }
     }
 
-    /// Returns the ticks of the last line before the goal; `None` if there is no line in the last bytes.
+    /// Returns the ticks of the last line before the goal; `None` if the bytes before the goal that are searched
+    /// contain no line.
     pub(super) fn newest(&self) -> Option<u64> {
         let by_name;
         let file = match self.file() {
@@ -208,28 +212,28 @@ impl FileReader {
         if raw { Raw::parse(&tail)?.last().map(|ticks| ticks.0) } else { last_ticks(&tail) }
     }
 
-    /// Moves the position past `bytes`, which were read.
+    /// Moves the reader's position past `bytes`, which were read there.
     pub(super) fn advance(&mut self, bytes: &[u8]) {
         self.read += bytes.len() as u64;
         self.before.extend_from_slice(&bytes[bytes.len().saturating_sub(IDENTIFYING_BYTES)..]);
         self.before.drain(..self.before.len().saturating_sub(IDENTIFYING_BYTES));
     }
 
-    /// Goes back to the beginning of the file.
+    /// Moves the reader's position back to the beginning of the file.
     pub(super) fn restart_reading(&mut self) {
         self.read = 0;
         self.before.clear();
     }
 }
 
-/// Returns the number of bytes in whole lines.
+/// Returns the length of the part of `bytes` that consists of whole lines.
 fn whole_lines(bytes: &[u8]) -> usize {
     memrchr(b'\n', bytes).map_or(0, |at| at + 1)
 }
 
-/// Returns the number of bytes in whole lines, without the lines of a message that continues in an incomplete line: a
-/// message that is longer than its ring is seen before it is complete. If there is `more` to read, the last message may
-/// continue there.
+/// Returns the length of the part of `bytes` that consists of whole messages. A message is not whole if an incomplete
+/// line at the end continues it; such a message is longer than its ring, and is seen before it is complete. If there is
+/// `more` to read, the last message may also continue there, so it does not count as whole.
 pub(super) fn whole_records(bytes: &[u8], more: bool) -> usize {
     let end = whole_lines(bytes);
     let kind = |line: &[u8]| Line::parse(strip_line_feed(line)).ok().map(|line| line.kind);
@@ -252,29 +256,29 @@ pub(super) fn whole_records(bytes: &[u8], more: bool) -> usize {
 
 /// The outcome of reading a part of a file.
 pub(super) enum Portion {
-    /// The next lines of the file.
+    /// The next lines of the file were read.
     Lines(ReadLines),
     /// The file does not exist any more, or has fewer bytes than were read before.
     Gone,
-    /// The file is a different one, though it has the same inode number.
+    /// Another file has replaced the file, and has got the same inode number.
     Replaced,
 }
 
-/// The lines of a part of a file.
+/// The lines of a part of a file, and the bytes they were made of.
 pub(super) struct ReadLines {
     /// The whole lines.
     pub lines: Vec<u8>,
-    /// The text after the lines, if there is no more to read: an incomplete message.
+    /// The text after the whole lines, which is the beginning of an incomplete message; empty if there is more to read.
     pub tail: Vec<u8>,
     /// The bytes of the file from which the whole lines were made.
     pub read: Vec<u8>,
     /// The bytes of the file after the whole lines.
     pub rest: Vec<u8>,
-    /// Whether the file has more to read before the offset up to which it is to be read.
+    /// Whether there is more to read before the goal, the offset up to which the file is to be read.
     pub more: bool,
 }
 
-/// Reads at most `bytes` bytes from offset `at`; `None` if they cannot be read.
+/// Reads at most `bytes` bytes from the offset `at`; `None` if the file cannot be read there.
 fn read_from(file: &File, at: u64, bytes: usize) -> Option<Vec<u8>> {
     let mut read = vec![0; bytes];
     let got = read_at(file, &mut read, at).ok()?;

@@ -1,4 +1,4 @@
-//! The trace files of the followed runs: those that exist, and those that are created meanwhile.
+//! The trace files of the followed runs: those that exist when following begins, and those that are created later.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -20,7 +20,7 @@ use crate::find::owners::{Owners, Rank, recorded_in};
 use crate::os::sys::{FileId, file_id, owner};
 use crate::ui::messages::{Messages, shown};
 
-/// The time within which a file system's clock surely advances.
+/// The time within which the clock of any file system advances by at least one step.
 const CLOCK_GRANULARITY: Duration = Duration::from_millis(100);
 
 /// A trace file of a run that may be followed.
@@ -29,20 +29,21 @@ pub(super) struct ListedFile {
     pub key: ThreadKey,
     /// The path of the file.
     pub path: PathBuf,
-    /// The identity of the file.
+    /// The identity of the file in the file system.
     pub id: FileId,
     /// The run that the file belongs to.
     pub run: Run,
-    /// The number in the file's name: a thread gives higher numbers to later files.
+    /// The number in the file's name. If a thread writes several files, later ones have higher numbers.
     number: u32,
 }
 
-/// The directories that were searched, each with the time of the directory's last change at that search.
+/// The directories that were searched, each with the time of its last change, as it was at the last search.
 #[derive(Default)]
 pub(super) struct Directories(HashMap<PathBuf, SystemTime>);
 
 impl Directories {
-    /// Returns whether entries may have been added or removed in a directory since the last call for it.
+    /// Returns whether entries of a directory may have been added or removed since the last call for the same
+    /// directory.
     pub(super) fn may_have_changed(&mut self, path: &Path) -> bool {
         let changed = fs::metadata(path).and_then(|found| found.modified()).ok();
         if changed.is_some() && self.0.get(path) == changed.as_ref() {
@@ -56,28 +57,30 @@ impl Directories {
         changed.is_some()
     }
 
-    /// Makes the next call of [`may_have_changed`](Self::may_have_changed) return true for a directory that exists.
+    /// Forgets the last search of a directory, so that the next call of [`may_have_changed`](Self::may_have_changed)
+    /// returns true if the directory exists.
     pub(super) fn forget(&mut self, path: &Path) {
         self.0.remove(path);
     }
 }
 
-/// The files in the directories of the runs.
+/// The trace files that were found in the directories of the followed runs.
 #[derive(Default)]
 pub(super) struct Files {
     directories: Directories,
-    /// The files that are known, with their names, because another file may get the inode number of a deleted one.
+    /// The files that were already examined, each with its path, because another file may get the inode number of a
+    /// deleted one.
     seen: HashSet<(PathBuf, FileId)>,
-    /// The file that was last found under each path: after a rotation, a new file may get the inode number of an old
-    /// one.
+    /// For each path, the file that was last found there: after a rotation, a new file may get the inode number of an
+    /// old one.
     named: HashMap<PathBuf, FileId>,
     found: Vec<ListedFile>,
-    /// The files whose first line does not name a run.
+    /// The paths of files whose first line does not name a run, to be reported to the user.
     unread: Vec<PathBuf>,
 }
 
 impl Files {
-    /// Searches for new files of the followed runs; `users` decides whose files count.
+    /// Searches for new files of the followed runs. `users` are the users whose files count.
     pub(super) fn look(&mut self, runs: &Runs, users: &Owners, messages: &mut Messages) {
         for (place, name) in runs.places() {
             if self.directories.may_have_changed(place) && !self.look_in(place, name, users) {
@@ -93,7 +96,8 @@ impl Files {
         }
     }
 
-    /// Searches a directory; returns whether the header of each trace file there could be read.
+    /// Searches the directory `place` for trace files whose names begin with `name`. Returns whether the first line of
+    /// each of them was already there; a file may have just been created.
     fn look_in(&mut self, place: &Path, name: &[u8], users: &Owners) -> bool {
         let (mut all_read, mut has_found) = (true, false);
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {
@@ -134,8 +138,9 @@ impl Files {
         all_read
     }
 
-    /// Returns whether a file of `user` may belong to the run of `key`. Files of the caller and of the executable's
-    /// owner may. A file of any other user may not, unless the run has recorded that its process became that user's.
+    /// Returns whether a file that `user` owns may belong to the run of `key`. Files of the caller and of the
+    /// executable's owner may; files of another user may only if the run has recorded that its process changed to this
+    /// user.
     fn counts(&self, user: u32, key: &ThreadKey, users: &Owners) -> bool {
         if users.rank(user) != Rank::Other {
             return true;
@@ -146,14 +151,15 @@ impl Files {
         said.any(|map| recorded_in(&map).contains(&user))
     }
 
-    /// Returns the files of followed runs, those of one thread in the order in which the thread wrote them.
+    /// Returns the files of followed runs. The files of a thread are in the order in which the thread wrote them.
     pub(super) fn found(&self, runs: &Runs) -> impl Iterator<Item = &ListedFile> {
         self.found.iter().filter(|found| runs.is_followed(&found.run))
     }
 }
 
-/// Returns the earlier files of the thread that now writes the file at `path`, the oldest first, with their lengths in
-/// bytes: the files with lower numbers in their names, down to a file that `is_known`, or to a file of another thread.
+/// Returns the files that the thread `key` wrote before the file at `path`, the oldest first, with their lengths in
+/// bytes. They have lower numbers in their names; the search goes down to a file that `is_known`, or that belongs to
+/// another thread.
 pub(super) fn left_before(
     path: &Path,
     key: &ThreadKey,
@@ -180,7 +186,7 @@ pub(super) fn left_before(
     left
 }
 
-/// Returns whether the file has a whole line or record of any kind.
+/// Returns whether the file has at least one whole line or, in raw form, one whole record.
 fn has_line(path: &Path) -> bool {
     let Ok(map) = Map::open(path) else { return false };
     match Raw::parse(&map) {
@@ -189,7 +195,7 @@ fn has_line(path: &Path) -> bool {
     }
 }
 
-/// Returns the thread and the run of a file, from its first line.
+/// Returns the thread and the run that the first line of the file names; `None` if it names none.
 pub(super) fn first_line(path: &Path) -> Option<(ThreadKey, Run)> {
     let mut start = Vec::new();
     open_regular(path).ok()?.0.take(FIRST_BYTES as u64).read_to_end(&mut start).ok()?;

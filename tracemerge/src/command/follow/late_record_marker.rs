@@ -1,7 +1,8 @@
-//! The stage after *select*: it puts a `# late` line before records that are shown too late.
+//! The stage of a followed view that puts a `# late` line before late records: before records that are shown although
+//! records with larger ticks were shown already. It comes after the stage *select*.
 //!
-//! A line that was late among all lines need not be late among the lines that the view shows, and some late lines may
-//! not be shown at all. So this stage determines again which records are late.
+//! The view shows only a part of the lines. So a line that was late among all lines may not be late among the shown
+//! lines, and a late line may not be shown at all. Therefore this stage determines anew which records are late.
 
 use std::io;
 
@@ -12,11 +13,12 @@ use crate::file::lines::{lines_of, strip_line_feed};
 use crate::file::record_text::RecordText;
 use crate::view::lines_to_records::RecordSink;
 
-/// The stage that marks late records. It holds back late records of one thread, at most until the end of a round.
+/// The stage that marks late records. It collects successive late records of one thread to mark them together, and
+/// holds them back until the end of the round at most.
 #[derive(Debug)]
 pub(super) struct LateRecordMarker<T> {
     next: T,
-    /// The largest ticks of the records that were passed on.
+    /// The largest ticks of the records that were passed on so far.
     shown: u64,
     held: Vec<Vec<u8>>,
     of: usize,
@@ -35,10 +37,9 @@ impl<T: RecordSink> LateRecordMarker<T> {
         &mut self.next
     }
 
-    /// Passes on the records that are held back.
+    /// Passes on the late records that are held back, after their `# late` line.
     ///
-    /// # Errors
-    /// If the next stage accepts no more.
+    /// # Errors If the next stage accepts no more.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let mut held = std::mem::take(&mut self.held).into_iter().peekable();
         let first = held.peek().and_then(|lines| Line::parse(strip_line_feed(lines_of(lines).next()?)).ok());

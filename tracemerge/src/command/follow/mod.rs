@@ -2,11 +2,11 @@
 //! rings before the flusher has written them.
 //!
 //! Following works in rounds. A round reads the rings of all live runs, then the new parts of files, and queues the
-//! lines that were not shown yet. It passes on at once, in order, the lines that come before all lines that are only
-//! in rings; so lines that are in files already stream through in constant memory. Any other line waits for the next
-//! round, which finds the lines of other threads that come before it, and then passes it on with all lines before it.
-//! A line that is found even later, because its thread took long to format it or a forked process was found late, is
-//! passed on at once, after a line `# late`.
+//! lines that were not shown yet. At once, it passes on in order the lines that come before all lines that are only in
+//! rings; so the lines of existing files stream through in constant memory. All other lines wait for the next round,
+//! which finds the lines of other threads that come before them, and then passes on all of these in order. A line may
+//! be found even later, because its thread took long to format it, or because a forked process was found late. Such a
+//! line is passed on at once, after a line `# late`.
 //!
 //! An outlet takes the lines: unchanged, or through the stages of a view.
 
@@ -57,18 +57,18 @@ use crate::view::layout::Destination;
 use crate::view::request::{Request, is_terminal};
 use crate::view::select::is_limit_reached;
 
-/// The pause between rounds. A line waits for one round, a tenth of a second in total at most.
+/// The pause between rounds. A line waits for the next round before it is shown, in total for a tenth of a second at
+/// most.
 const PAUSE: Duration = Duration::from_millis(25);
 /// The pause between rounds after a time without new lines.
 const LONG_PAUSE: Duration = Duration::from_millis(50);
-/// The number of rounds without lines after which the pause is long.
+/// The number of successive rounds without new lines after which pauses are long.
 const QUIET: u32 = 40;
 
-/// Shows the records of `apps` until all their processes have ended, or the user interrupts, or all requested records
-/// are shown.
+/// Shows the records of `apps` as they arrive. Ends when all their processes have ended, when the user interrupts, or
+/// when all requested records are shown.
 ///
-/// # Errors
-/// If an option does not apply here, or if the output cannot be written.
+/// # Errors If an option cannot be used with `--follow`, or if the output cannot be written.
 pub(crate) fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Result<(), Error> {
     if let Some(set) = apps.iter().find(|app| app.is_data_set()) {
         return Err(Error::plain(format!(
@@ -131,7 +131,7 @@ struct Followed {
     /// The users whose files are followed.
     users: Owners,
     files: Files,
-    /// Whether the application has not run since following began.
+    /// Whether the application is still awaited: it has not run since following began.
     is_awaited: bool,
 }
 
@@ -157,7 +157,7 @@ impl Followed {
     }
 }
 
-/// Returns the stream of a thread; adds it if it is new.
+/// Returns the stream of the thread with this key; adds a stream if the thread is new.
 fn stream_of<'s>(streams: &'s mut HashMap<ThreadKey, Stream>, key: &ThreadKey) -> &'s mut Stream {
     let number = streams.len();
     streams.entry(key.clone()).or_insert_with(|| Stream::new(key, number))
@@ -168,7 +168,7 @@ struct Follower<O> {
     /// The time when following began.
     since: Wall,
     streams: HashMap<ThreadKey, Stream>,
-    /// For the path of each ring, the thread that had the ring when it was last read.
+    /// For the path of each ring, the thread that used the ring when it was last read.
     by_ring: HashMap<PathBuf, ThreadKey>,
     order: Order<O>,
 }
@@ -199,8 +199,8 @@ impl<O: Outlet> Follower<O> {
         Ok(())
     }
 
-    /// Reports losses and damage from the lines, as a merge does, and records that were gone before they could be
-    /// read.
+    /// Reports the losses and the damage that lines state, as a merge does, and the records that were gone before they
+    /// could be read.
     fn report_findings(&self, messages: &mut Messages) {
         let mut streams: Vec<&Stream> = self.streams.values().collect();
         streams.sort_by_key(|stream| stream.number());
@@ -216,7 +216,7 @@ impl<O: Outlet> Follower<O> {
         }
     }
 
-    /// Reports the missing files of the followed runs, as a merge of them would now.
+    /// Reports missing files of the followed runs, as a merge at this moment would.
     fn report_completeness(&self, messages: &mut Messages) {
         for app in &self.apps {
             let Ok(found) = find_traces(&app.app, Choice::All, &mut Messages::silent()) else {
@@ -248,8 +248,8 @@ impl<O: Outlet> Follower<O> {
         }
     }
 
-    /// Reads all rings and files once, and passes on the lines whose order is settled. Returns whether a run is still
-    /// alive, or may start.
+    /// Executes one round: reads all rings and files, and passes on the lines whose order is settled. Returns whether a
+    /// further round is needed, because a run is still alive or may start.
     fn round(&mut self, messages: &mut Messages) -> io::Result<bool> {
         self.order.begin_round();
         let mut looks = Vec::new();
@@ -298,7 +298,7 @@ impl<O: Outlet> Follower<O> {
         Ok(looks.iter().any(|(_, look)| look.is_alive()) || self.apps.iter().any(|app| app.is_awaited))
     }
 
-    /// Passes the existing runs and threads to the outlet, before the first line.
+    /// Tells the outlet, if it wants to know, the runs and threads that exist before the first line is passed on.
     fn begin(&mut self, looks: &[(usize, FollowedRun)]) {
         if self.streams.is_empty() || !self.order.outlet().wants_to_begin() {
             return;
@@ -324,7 +324,8 @@ impl<O: Outlet> Follower<O> {
         }
     }
 
-    /// Reads the rings of a run. Returns false if the run is alive and one of them could not be read.
+    /// Reads the rings of a run, and adds the keys of the threads that have a ring to `in_rings`. Returns false if a
+    /// ring of a live run could not be read.
     fn read_rings(
         &mut self,
         app: usize,
@@ -359,8 +360,8 @@ impl<O: Outlet> Follower<O> {
         all || !look.is_alive()
     }
 
-    /// Reads the files up to their goals, then the lines that rings have after them, and passes on the lines whose
-    /// order is settled.
+    /// Queues the lines of all threads: first those of files up to their goals, then those of rings, which follow them.
+    /// If there are too many lines for the queues, passes on lines whose order is settled.
     fn take_in(&mut self) -> io::Result<()> {
         loop {
             let mut behind = false;

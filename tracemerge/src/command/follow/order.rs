@@ -9,7 +9,7 @@ use trace_format::line::{Key, Kind, Line, Ticks};
 use crate::command::follow::outlet::Outlet;
 use crate::command::follow::stream::{Stream, ThreadKey};
 
-/// The stage that passes lines on to an outlet in order, and counts them.
+/// The stage that passes lines on to an outlet in the order of their ticks, and counts them.
 pub(super) struct Order<O> {
     out: O,
     round: u64,
@@ -20,7 +20,7 @@ pub(super) struct Order<O> {
 }
 
 impl<O: Outlet> Order<O> {
-    /// Returns a stage that has passed no lines on to `out` yet.
+    /// Returns a stage that passes lines on to the outlet `out`.
     pub(super) fn new(out: O) -> Order<O> {
         Order { out, round: 0, shown: 0, lines: 0, late: 0 }
     }
@@ -40,21 +40,20 @@ impl<O: Outlet> Order<O> {
         self.round += 1;
     }
 
-    /// Returns the number of lines that were passed on.
+    /// Returns the number of lines that were passed on so far.
     pub(super) fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// Returns the number of passed lines that were late.
+    /// Returns the number of lines that were passed on too late for their order.
     pub(super) fn late(&self) -> u64 {
         self.late
     }
 
-    /// Passes on the lines that come before all lines that are only in rings, and before all lines that are not read
-    /// yet.
+    /// Passes on the lines that come before two kinds of lines: the lines that are only in rings, and the lines that
+    /// are not read yet.
     ///
-    /// # Errors
-    /// If the outlet accepts no more.
+    /// # Errors If the outlet accepts no more.
     pub(super) fn pass_settled(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         let bounds = |stream: &Stream| stream.known_until().into_iter().chain(stream.first_ahead()).min();
         let bound = streams.values().filter_map(bounds).min().unwrap_or(0);
@@ -70,24 +69,22 @@ impl<O: Outlet> Order<O> {
         self.pass(streams, bound)
     }
 
-    /// Passes on the lines that were found before this round, all lines that come before these, and late lines.
+    /// Passes on the lines that were found in earlier rounds, all lines that come before them, and late lines.
     ///
-    /// # Errors
-    /// If the outlet accepts no more.
+    /// # Errors If the outlet accepts no more.
     pub(super) fn pass_due(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         let due = streams.values().filter_map(|stream| stream.due(self.round)).max().unwrap_or(0);
         self.pass(streams, due.max(self.shown))
     }
 
-    /// Passes on all lines.
+    /// Passes on all queued lines.
     ///
-    /// # Errors
-    /// If the outlet accepts no more.
+    /// # Errors If the outlet accepts no more.
     pub(super) fn pass_all(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         self.pass(streams, u64::MAX)
     }
 
-    /// Passes on all lines up to `bound`.
+    /// Passes on all queued lines whose ticks are at most `bound`.
     fn pass(&mut self, streams: &mut HashMap<ThreadKey, Stream>, bound: u64) -> io::Result<()> {
         let ready = |(key, stream): (&ThreadKey, &Stream)| Some(Reverse((stream.front()?, key.clone())));
         let mut heap: BinaryHeap<_> = streams.iter().filter_map(ready).collect();
@@ -106,8 +103,8 @@ impl<O: Outlet> Order<O> {
         Ok(())
     }
 
-    /// Passes on the next lines of one thread: either only late lines or only lines that are not late, as long as
-    /// `may_go` accepts their ticks.
+    /// Passes on the next lines of one thread, as long as `may_go` accepts their ticks. In one call, either all lines
+    /// are late or no line is.
     fn pass_lines(
         &mut self,
         stream: &mut Stream,
@@ -136,8 +133,8 @@ impl<O: Outlet> Order<O> {
     }
 }
 
-/// Writes the `# late` line before `lines` late lines, the first of which begins with `key`. Lines up to the ticks
-/// `shown` have been shown already.
+/// Writes a `# late` line, which precedes late lines. `lines` is the number of late lines, the first of which begins
+/// with `key`; `shown` are the largest ticks of the lines shown so far.
 pub(super) fn write_late(out: &mut Vec<u8>, lines: u64, key: Key, shown: u64) {
     let payload = format!("late lines={lines} ticks={}", shown - key.ticks.0);
     Line { key, kind: Kind::Meta, payload: payload.as_bytes() }.write(out);

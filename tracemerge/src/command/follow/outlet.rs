@@ -1,4 +1,4 @@
-//! The interface of outlets, which take the lines of a round once their order is settled.
+//! The interface of outlets: they receive the lines of each round whose order is settled.
 
 use std::io::{self, Write};
 
@@ -8,59 +8,57 @@ use trace_format::meta::Run;
 use crate::command::follow::runs::RunId;
 use crate::command::follow::stream::ThreadKey;
 
-/// The runs and threads that exist when following begins, or when the first of them start.
+/// The runs and threads that exist when following begins or, if there are none, when the first run starts.
 #[derive(Debug)]
 pub(super) struct Beginning<'a> {
     /// The runs that exist.
     pub runs: &'a [Run],
-    /// The run of each thread, and the ticks of its first and of its last line.
+    /// For each thread, its run, the ticks of its first line, and the ticks of its last line.
     pub threads: &'a [(RunId, Ticks, Ticks)],
 }
 
-/// An outlet for the lines that are passed on, round by round. An outlet that does not read the lines needs only
-/// [`Outlet::lines`] and [`Outlet::end_round`].
+/// An outlet for the lines of followed runs, which receives them round by round. An outlet that writes lines without
+/// reading them needs only [`Outlet::lines`] and [`Outlet::end_round`].
 pub(super) trait Outlet {
-    /// Returns whether no further records are wanted. Called before each round.
+    /// Returns whether the outlet wants no further records. Called before each round.
     fn is_over(&mut self) -> bool {
         false
     }
 
-    /// Returns whether [`Outlet::begin`] is wanted.
+    /// Returns whether the outlet wants [`Outlet::begin`] to be called.
     fn wants_to_begin(&self) -> bool {
         false
     }
 
-    /// Receives the runs and threads that exist, before the first of their lines.
+    /// Receives the runs and threads that exist before the first line is passed on.
     fn begin(&mut self, _found: &Beginning<'_>) {}
 
-    /// Receives lines of one thread. `late` is the line `# late` that precedes them if they come too late; otherwise it
+    /// Receives lines of one thread. If they are late, `late` is the `# late` line that precedes them; otherwise `late`
     /// is empty.
     ///
-    /// # Errors
-    /// If the outlet accepts no more.
+    /// # Errors If the outlet accepts no more.
     fn lines(&mut self, of: &ThreadKey, late: &[u8], lines: &[u8]) -> io::Result<()>;
 
-    /// Ends a round: writes all lines.
+    /// Ends a round: writes the lines received in it.
     ///
-    /// # Errors
-    /// If the outlet accepts no more.
+    /// # Errors If the outlet accepts no more.
     fn end_round(&mut self) -> io::Result<()>;
 
-    /// Ends the last round: writes all lines, including those that were held back.
+    /// Ends the last round: writes all lines that are not written yet, including those that were held back.
     ///
-    /// # Errors
-    /// If the outlet accepts no more.
+    /// # Errors If the outlet accepts no more.
     fn finish(&mut self) -> io::Result<()> {
         self.end_round()
     }
 
-    /// Returns a text about events of this round that the shown lines do not contain.
+    /// Returns a text for the user about events of this round that are not in the shown lines; `None` if there are no
+    /// such events.
     fn unseen(&mut self) -> Option<String> {
         None
     }
 
-    /// Returns the number of lines that were shown, with a word for what happened to them, and the number of late lines
-    /// among them, if the outlet does not show all lines.
+    /// Returns `None` if the outlet shows all lines. Otherwise returns the number of lines that it has shown, a word
+    /// for what happened to them, and the number of late lines among them.
     fn shown(&mut self) -> Option<(u64, &'static str, u64)> {
         None
     }

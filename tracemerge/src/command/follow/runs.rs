@@ -1,4 +1,4 @@
-//! The runs that are followed: all live runs, and the ended runs of the same trees of forked processes.
+//! The runs that are followed: all live runs, and ended runs that belong to the same trees of forked processes.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -28,15 +28,15 @@ use crate::ui::messages::Messages;
 
 pub(super) use trace_store::inspect::Change;
 
-/// The identity of a run, as its files record it: process and run id.
+/// The identity of a run, as its files record it: its process id and its run id.
 pub(super) type RunId = (u32, u32);
 
 /// The runs that are followed, and the directories of their files.
 pub(super) struct Runs {
     app: App,
-    /// The paths of the manifests that existed when manifests were last read.
+    /// The paths of the caller's own manifests that existed when manifests were last read.
     manifests: Option<BTreeSet<PathBuf>>,
-    /// The directories of other users' runs, with the times of their last changes when manifests were last read.
+    /// The directories of other users' runs, each with the time of its last change when manifests were last read.
     of_others: Directories,
     known: Vec<RunInMemory>,
     /// The state of each run's rings when the rings were last read.
@@ -44,16 +44,17 @@ pub(super) struct Runs {
     alive: HashSet<RunId>,
     /// The runs that are dead and were read to their end.
     finished: HashSet<RunId>,
-    /// The boots and roots of all runs that were seen alive.
+    /// The trees of forked processes that have been alive: the boot and the id of the root run of each tree.
     roots: HashSet<(Vec<u8>, u32)>,
-    /// The directories of the runs' files, and the beginning of the files' names before `.trace.`.
+    /// The directories that contain files of the runs, each with the beginning of the files' names, which precedes
+    /// `.trace.`.
     places: BTreeSet<(PathBuf, Vec<u8>)>,
-    /// The directories that may contain files of runs that started and ended unseen.
+    /// The directories that may contain files of runs that started and ended between two rounds.
     shared: Vec<PathBuf>,
     directories: Directories,
 }
 
-/// A followed run that has rings now.
+/// A followed run that has rings in memory now.
 pub(super) struct FollowedRun {
     run: RunInMemory,
     alive: bool,
@@ -81,7 +82,7 @@ fn id(run: &Run) -> RunId {
 }
 
 impl Runs {
-    /// Returns the runs of `app`, none of which is known yet.
+    /// Returns an empty set of runs of `app`.
     pub(super) fn new(app: &App) -> Runs {
         Runs {
             app: app.clone(),
@@ -98,8 +99,8 @@ impl Runs {
         }
     }
 
-    /// Returns whether any run is alive, or has begun at `since` or later, even if it has ended. Adds these runs to
-    /// the followed ones. Files count only if their owners are the caller or the executable's owner.
+    /// Returns whether any run is alive or has begun at `since` or later, even if it has ended since; adds these runs
+    /// to the followed ones. Considers only files whose owner is the caller or the executable's owner.
     pub(super) fn any_since(&mut self, since: Wall, users: &Owners) -> bool {
         // Errors are reported when the manifests are next read.
         self.read_manifests(&mut Messages::silent());
@@ -161,7 +162,7 @@ impl Runs {
         self.places.iter()
     }
 
-    /// Reads the manifests if a run has been added or removed.
+    /// Reads the manifests again if a run has been added or removed since the last call.
     fn read_manifests(&mut self, messages: &mut Messages) {
         let entries = |place: &PathBuf| fs::read_dir(place).into_iter().flatten().flatten();
         let (own, others): (Vec<_>, Vec<_>) = runtime_directories()
@@ -213,7 +214,7 @@ impl Runs {
         looks
     }
 
-    /// Adds the known runs for which `is_alive` is true to the live ones, and follows them.
+    /// Adds the known runs that `is_alive` returns true for to the live runs, and follows them.
     fn mark_alive(&mut self, is_alive: impl Fn(&Run) -> bool) {
         for run in self.known.clone() {
             if is_alive(&run.manifest.run) {
@@ -223,8 +224,8 @@ impl Runs {
         }
     }
 
-    /// Reads the rings of a run: of a live run, the rings that have changed; of a run that cannot be recovered, all
-    /// rings.
+    /// Reads the rings of a run: of a live run, only the rings that have changed; of a dead run that cannot be
+    /// recovered, all rings.
     pub(super) fn changes(&self, look: &FollowedRun) -> Vec<(PathBuf, io::Result<Change>)> {
         if !look.alive {
             let thread = |thread: ThreadInMemory| (thread.ring.clone(), Ok(Change::Thread(Box::new(thread))));

@@ -1,9 +1,10 @@
-//! The stream of one followed thread: the lines that were shown, and the lines that wait to be shown.
+//! The stream of one followed thread: the queue of lines that wait to be shown, and what is known about the lines that
+//! were shown.
 //!
-//! The thread's trace is its file up to the length that its ring publishes, followed by the lines in the ring. Lines
-//! of the ring are shown before the file has them; when they arrive in the file, they are recognized by ticks and
-//! content, and skipped. Lines that the flusher itself makes (losses, the clock, the end) are taken only from the
-//! file, because the losses that a ring records may increase before the flusher writes them.
+//! The thread's trace is its file up to the length that its ring publishes, followed by the lines in the ring. Lines of
+//! the ring are shown before the file has them; when they arrive in the file, they are recognized by ticks and content,
+//! and skipped. Lines that the flusher itself makes (about losses, the clock, and the end) are taken only from the
+//! file, because a ring's losses may increase before the flusher writes them.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
@@ -24,7 +25,7 @@ use crate::file::lines::{LineAt, Token, last_ticks, line_at, skip_bad, strip_lin
 use crate::input::findings::Findings;
 use crate::os::sys::{FileId, file_id};
 
-/// The identity of a thread of a run. The order of these keys decides between lines with the same ticks, as in a merge.
+/// The identity of a thread of a run. Lines with the same ticks are shown in the order of these keys, as in a merge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ThreadKey {
     /// The run that the thread belongs to.
@@ -61,65 +62,66 @@ struct Chunk {
     at: usize,
     /// The round in which the lines were found.
     round: u64,
-    /// Whether the lines are not in a file yet.
+    /// Whether the lines were read from the ring, so that they are not in a file yet.
     ahead: bool,
-    /// The ticks of the last line.
+    /// The ticks of the last line in the chunk.
     last: u64,
 }
 
 /// The lines of a thread that is followed.
 pub(super) struct Stream {
-    /// The number of the stream among all streams.
+    /// The number of the stream, which counts all streams from 0.
     number: usize,
     reader: Option<FileReader>,
-    /// The earlier files of the thread, which were deleted, renamed or rotated before they were read completely.
+    /// The thread's earlier files that are not completely read yet, though they were deleted, renamed, rotated or left.
     former: VecDeque<FileReader>,
-    /// The text that was read from the ring and waits until the file is read up to it; and whether the thread may
-    /// continue.
+    /// The text that was read from the ring, and whether the process is alive, so that the text may continue. The text
+    /// waits until the file that precedes it is read.
     ring: Option<(Vec<u8>, bool)>,
     queue: VecDeque<Chunk>,
-    /// The lines of the ring that were queued and have not arrived in the file yet.
+    /// The lines that were queued from the ring and were not read from a file yet.
     ahead: Ahead,
-    /// The ticks of the file's last lines, and the content hashes of all lines with these ticks.
+    /// The ticks of the last line that was read from files, and the content hashes of all lines with these ticks.
     last: (u64, Vec<u64>),
-    /// The last lines that were read before the thread's file was left or replaced, in the form of `last`: lines of the
-    /// next file up to these are skipped.
+    /// The value of `last` when the thread's file was left or replaced. The lines of the next file up to this one are
+    /// skipped, because they were read before.
     again: Option<(u64, Vec<u64>)>,
     has_run: bool,
     has_thread: bool,
-    /// Whether the last line of the file records the end of the thread.
+    /// Whether the last line that was read from the file is the `# end` line of the thread.
     has_ended: bool,
-    /// The losses and damage that the lines report.
+    /// The losses and the damage that lines state.
     findings: Findings,
     messages: MessageCount,
     key: ThreadKey,
 }
 
-/// The counts of a thread's messages, to determine how many were never seen.
+/// Counts of a thread's messages, from which the number of messages is determined that could never be read.
 #[derive(Default)]
 struct MessageCount {
     /// The number of messages that were shown.
     shown: u64,
-    /// The number of messages in files that the thread has left because they were full.
+    /// The number of messages in earlier files, which the thread left because they were full.
     before: u64,
-    /// The number of messages in the current file, from its last `# end` line.
+    /// The number of messages in the current file, as its last `# end` line states it.
     here: Option<u64>,
-    /// The number of messages that the current file reports as lost with an earlier part of the file, or with an
-    /// earlier file.
+    /// The number of messages that the current file reports as lost, because an earlier part of the file was rotated
+    /// away or an earlier file was removed.
     gone: u64,
-    /// Whether the current file records that the thread has left it because it was full.
+    /// Whether the current file states that the thread left it because it was full.
     full: bool,
-    /// The losses that the current file reports. A file that replaces another reports its losses again.
+    /// The losses that the current file reports. They are not kept if another file replaces it, which reports them
+    /// again.
     losses: Findings,
-    /// The losses that full files report.
+    /// The losses that earlier, full files report.
     kept: Findings,
-    /// Whether the flight recorder is on, which keeps only the newest records.
+    /// Whether lines report overwritten records, as those of a flight recorder do, which keeps only the newest records.
     overwrites: bool,
 }
 
 impl MessageCount {
-    /// Stores the numbers of messages and of losses that a `#` line of a file states. `number` is the number of the
-    /// stream.
+    /// Stores the numbers of messages and of losses that a `#` line of a file states. `payload` is the line's payload,
+    /// and `number` is the number of the stream.
     fn take(&mut self, number: usize, payload: &[u8]) {
         self.losses.metadata(number, payload);
         match Meta::parse(payload) {
@@ -147,7 +149,7 @@ impl MessageCount {
         (self.here, self.gone) = (None, 0);
     }
 
-    /// Returns the number of messages that were in files and were never seen; 0 if it is unknown.
+    /// Returns the number of messages that were in files and were gone before they could be read; 0 if it is unknown.
     fn unseen(&self) -> u64 {
         let Some(here) = self.here.filter(|_| !self.overwrites) else { return 0 };
         self.before.saturating_add(here).saturating_add(self.gone).saturating_sub(self.shown)
@@ -180,12 +182,12 @@ impl Stream {
         self.reader.as_ref().map_or(Path::new(""), |reader| &reader.path)
     }
 
-    /// Returns the number of the stream among all streams.
+    /// Returns the number of the stream, which counts all streams from 0.
     pub(super) fn number(&self) -> usize {
         self.number
     }
 
-    /// Returns the losses and damage that the lines report.
+    /// Returns the losses and the damage that the thread's lines state.
     pub(super) fn findings(&self) -> Findings {
         let mut all = self.findings.clone();
         all.append(self.messages.kept.clone());
@@ -193,12 +195,13 @@ impl Stream {
         all
     }
 
-    /// Returns the number of messages that were gone before they could be read: rotated away, or deleted.
+    /// Returns the number of messages that were rotated away or deleted before they could be read.
     pub(super) fn unseen(&self) -> u64 {
         self.messages.unseen()
     }
 
-    /// Adds the data that was read from the thread's ring.
+    /// Takes over what was read from the thread's ring: the text in the ring, and the file that precedes it. `alive`
+    /// says whether the process is alive.
     pub(super) fn look(&mut self, thread: ThreadInMemory, alive: bool) {
         let file = thread.file.and_then(|file| Some((file.file.metadata().ok()?, file)));
         if let Some((metadata, file)) = file {
@@ -224,8 +227,9 @@ impl Stream {
         self.ring = Some((thread.text, alive));
     }
 
-    /// Returns whether the file with the identity `id` is complete: the thread has no ring, and its file was read to
-    /// its `# end`, after which lines follow only when the process exits; or to its end, if the process has exited.
+    /// Returns whether nothing more has to be read of the file with the identity `id`, if the thread has no ring. This
+    /// is so if the process has exited and the file is set to be read to its end; or if the process is alive and the
+    /// file was read to its `# end` line, after which lines follow only when the process exits.
     pub(super) fn is_done(&self, id: &FileId, alive: bool) -> bool {
         let current = self.reader.as_ref().filter(|reader| reader.id == *id);
         current.is_some_and(|reader| reader.finished || (alive && self.has_ended))
@@ -278,7 +282,7 @@ impl Stream {
         }
     }
 
-    /// Returns the ticks of the last line that exists now, read or not.
+    /// Returns the ticks of the last line of the thread that exists now, whether it was read or not.
     pub(super) fn newest(&self) -> Option<u64> {
         let in_ring = || last_ticks(&self.ring.as_ref()?.0);
         let in_file = || self.reader.as_ref().filter(|reader| reader.read < reader.goal)?.newest();
@@ -286,8 +290,8 @@ impl Stream {
         in_ring().or_else(in_file).max(queued)
     }
 
-    /// Fills the queue from the file or, if that is read completely, from the ring. Returns whether there is more in
-    /// the file.
+    /// Adds lines to the queue: from the file or, if the file is completely read, from the ring. Returns whether there
+    /// is more to read.
     pub(super) fn fill(&mut self, round: u64) -> bool {
         if self.queue.iter().map(|chunk| chunk.bytes.len() - chunk.at).sum::<usize>() >= PORTION {
             return self.has_more();
@@ -301,8 +305,8 @@ impl Stream {
         false
     }
 
-    /// Fills the queue from the file; returns the incomplete line at the file's end, or `None` if there is more to
-    /// read before it.
+    /// Adds lines of the file to the queue. Returns the incomplete line at the end of the file; `None` if there are
+    /// more lines to read before it.
     fn fill_from_file(&mut self, round: u64) -> Option<Vec<u8>> {
         if let Some(former) = self.former.front_mut() {
             match former.rest() {
@@ -357,8 +361,8 @@ impl Stream {
             || self.reader.as_ref().is_some_and(|reader| reader.read < reader.goal)
     }
 
-    /// Returns the ticks up to which the lines of the thread are known, which are never before the first line of the
-    /// queue; `None` if all lines are known.
+    /// Returns the ticks up to which the lines of the thread have been read; they are not less than the ticks of the
+    /// first line of the queue. Returns `None` if all existing lines have been read.
     pub(super) fn known_until(&self) -> Option<u64> {
         // If one record was made inside another, the inner one may come first: the last line need not have the
         // largest ticks.
@@ -366,15 +370,15 @@ impl Stream {
         self.has_more().then_some(last.unwrap_or(0))
     }
 
-    /// Returns the ticks of the first queued line that came from the ring and is not in the thread's file yet; `None` if
-    /// there is none.
+    /// Returns the ticks of the first queued line that was read from the ring and is not in the thread's file yet;
+    /// `None` if there is no such line.
     pub(super) fn first_ahead(&self) -> Option<u64> {
         let chunk = self.queue.iter().find(|chunk| chunk.ahead)?;
         chunk.line().map(|line| line.ticks)
     }
 
-    /// Returns the ticks up to which the queue is to be shown now: the largest ticks of lines that were found in rounds
-    /// before `round`; `None` if there are no such lines.
+    /// Returns the ticks up to which lines are due to be shown: the largest ticks of queued lines that were found in
+    /// rounds before `round`; `None` if there are no such lines.
     pub(super) fn due(&self, round: u64) -> Option<u64> {
         self.queue.iter().filter(|chunk| chunk.round < round).map(|chunk| chunk.last).max()
     }
@@ -384,7 +388,7 @@ impl Stream {
         self.queue.front()?.line().map(|line| line.ticks)
     }
 
-    /// Removes the first line from the queue, and passes it to `show`, with its line feed.
+    /// Removes the first line from the queue, and calls `show` with the line and its line feed.
     pub(super) fn pop(&mut self, show: impl FnOnce(&[u8])) {
         let Some(chunk) = self.queue.front_mut() else { return };
         if let Some(line) = chunk.line() {
@@ -451,8 +455,8 @@ impl Stream {
         !self.ahead.take(digest)
     }
 
-    /// Returns whether a line is the first of its kind: a thread has one `# run` line and one `# thread` line in all
-    /// its files.
+    /// Returns false if a `# run` or `# thread` line repeats an earlier one: of each of the two, a thread has one in
+    /// all its files together. Returns true for any other line.
     fn is_first_of_kind(&mut self, text: &[u8]) -> bool {
         match word(text) {
             Some(b"run") => !std::mem::replace(&mut self.has_run, true),
@@ -491,12 +495,13 @@ impl Stream {
         self.push(fresh, round, true);
     }
 
-    /// Adds a line that will be shown to the number of shown messages, if it begins a message.
+    /// Counts a line that will be shown as a shown message, if a message begins with it.
     fn note(&mut self, text: &[u8], line: LineAt) {
         self.messages.shown += u64::from(!line.meta && !is_continuation(text));
     }
 
-    /// Replaces bytes that are not a line by a `# damaged` line with the ticks of the previous line.
+    /// Adds a `# damaged` line to `fresh` in place of `bytes`, which are not a line. The new line has the ticks of the
+    /// line before.
     fn damage(&mut self, bytes: &[u8], fresh: &mut Vec<u8>) {
         let ticks = self.last.0.max(self.key.since);
         let offset = self.reader.as_ref().map_or(0, |reader| reader.read);
@@ -529,7 +534,7 @@ fn digest(text: &[u8], ticks: u64) -> LineDigest {
     (ticks, hasher.finish())
 }
 
-/// Returns the payload of a line; empty if it has none.
+/// Returns the payload of a line; an empty one if the line has none.
 fn payload(text: &[u8]) -> &[u8] {
     Line::parse(strip_line_feed(text)).map_or(&[], |line| line.payload)
 }
@@ -544,8 +549,8 @@ fn word(text: &[u8]) -> Option<&[u8]> {
     payload(text).split(|&b| b == b' ').next()
 }
 
-/// Returns a `# thread` line without the number of the file: the line in a ring's text does not have it, because
-/// there is no file yet.
+/// Returns a `# thread` line without the file's number in it. In a ring's text, this line has no number, because there
+/// is no file yet.
 fn without_number(line: &[u8]) -> &[u8] {
     let end = line.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |last| last + 1);
     let is_thread = || memchr::memmem::find(line, b" # thread ").is_some_and(|at| at < 40);

@@ -1,5 +1,5 @@
-//! The records of a trace, kept in memory in the form in which a merge passes them to a format: for the benchmark of
-//! the formats, which is to measure neither the reading of files nor the merging of lines.
+//! Keeps the merged records of traces in memory, for the benchmark of the output formats. The benchmark passes them to
+//! a format as a merge would, and thus measures neither the reading of files nor the merging of lines.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -47,7 +47,7 @@ impl fmt::Debug for KeptRecords {
     }
 }
 
-/// A format that only keeps all records.
+/// An output format that writes nothing, and keeps all records.
 #[derive(Clone)]
 struct Keeping(Arc<Mutex<Unformatted>>);
 
@@ -67,10 +67,9 @@ impl Export for Keeping {
 }
 
 impl KeptRecords {
-    /// Merges the traces of the directory `place`, and keeps the merged records.
+    /// Merges the traces in the directory `place`, and keeps the merged records.
     ///
-    /// # Errors
-    /// If the traces cannot be read, with a text that says why.
+    /// # Errors If the traces cannot be read. The error is a text that says why.
     pub fn read(place: PathBuf) -> Result<KeptRecords, String> {
         let said = |error: &dyn fmt::Display| error.to_string();
         let mut messages = Messages::silent();
@@ -101,11 +100,10 @@ impl KeptRecords {
         Ok(KeptRecords { inputs, catalog, records, count })
     }
 
-    /// Writes all records to a new file or directory at `path` in the format of this name. Returns the number of
-    /// bytes of its stream.
+    /// Writes all records to a new file or directory at `path`, in the output format with the name `format`. Returns
+    /// the number of bytes that the format has written to its stream.
     ///
-    /// # Errors
-    /// If there is no such format, or if the output cannot be written.
+    /// # Errors If there is no such format, or if the output cannot be written.
     pub fn write(&self, format: &str, path: &Path) -> io::Result<u64> {
         let of_name = |known: &&&OutputFormat| known.name == format && known.make.is_some();
         let known = FORMATS.iter().find(of_name).ok_or(io::ErrorKind::NotFound)?;
@@ -142,7 +140,7 @@ impl KeptRecords {
     }
 }
 
-/// An output whose bytes are counted.
+/// A writer that counts the bytes written through it.
 struct Counted<'a> {
     out: &'a mut dyn Write,
     bytes: u64,

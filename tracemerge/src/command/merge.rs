@@ -1,5 +1,5 @@
-//! The merge: finds the traces, opens them as inputs, plans which of their lines are wanted, merges these, and writes
-//! them. A view takes the same steps as the merge of all lines.
+//! The merge of traces, in these steps: it finds the traces, opens them as inputs, plans which of their lines are
+//! wanted, and merges and writes these lines. A view takes the same steps as a merge of all lines.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -48,7 +48,7 @@ pub(crate) struct Job<'a> {
     pub apps: &'a [App],
     /// The request of the user.
     pub request: &'a Request,
-    /// The choice of the applications' runs.
+    /// The choice of the runs to merge.
     pub choice: Choice,
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn run(job: &Job, messages: &mut Messages) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the path of the output if the user names none; `merged` is the path of the merged file.
+/// Returns the path of the output that is used if the user names none. `merged` is the default path for merged lines.
 pub(crate) fn default_path(destination: Destination, merged: &Path) -> PathBuf {
     let Destination::Exported(format) = destination else { return merged.to_owned() };
     let mut name = without_merged_suffix(merged);
@@ -176,7 +176,8 @@ pub(crate) fn default_path(destination: Destination, merged: &Path) -> PathBuf {
     merged.with_file_name(name)
 }
 
-/// Returns an error for a format that this command was built without, with the way to get it.
+/// Returns an error if this command was built without the requested format. The error says how to build it with the
+/// format.
 fn refuse_missing(destination: Destination) -> Result<(), Error> {
     match destination {
         Destination::Exported(OutputFormat { name, make: None, .. }) => Err(Error::plain(format!(
@@ -187,7 +188,7 @@ fn refuse_missing(destination: Destination) -> Result<(), Error> {
     }
 }
 
-/// Returns an error with a remedy if a format that is not text would go to a terminal.
+/// Returns an error if a format that is not text would be written to a terminal. The error says what to do instead.
 fn refuse_terminal(destination: Destination, target: &Target) -> Result<(), Error> {
     match destination {
         Destination::Exported(format) if !format.is_text() && is_terminal(target) => {
@@ -200,12 +201,12 @@ fn refuse_terminal(destination: Destination, target: &Target) -> Result<(), Erro
     }
 }
 
-/// Returns the settings for looking up the names of functions in the chosen traces.
+/// Returns the settings by which the names of functions in the chosen traces are looked up.
 fn symbols_of(settings: &Settings, chosen: &Chosen) -> Settings {
     settings.for_traces(chosen.boots.iter().flatten().map(|trace| trace.path.as_path()))
 }
 
-/// Returns the context for formats that write this view: times, labels and the like, without colours.
+/// Returns what formats need to know to write this view, such as times and labels. Colours are left out.
 fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbols: Settings) -> Context {
     let Selection { pattern, invert, sites, .. } = &view.selection;
     let time = TimeColumn::new(view.time, plan.times.steady.0, plan.zone.clone());
@@ -222,7 +223,7 @@ fn context_of(needs: Needs, view: &View, inputs: &Inputs, plan: &Plan<'_>, symbo
     }
 }
 
-/// Returns, for each origin, the steady time of the last line of its process, in nanoseconds.
+/// Returns, for each origin, the time of the last line of its process, in nanoseconds of steady time.
 fn process_ends(inputs: &Inputs) -> Vec<u64> {
     let process = |origin: &Origin| origin.run.as_ref().map(|run| (run.pid, run.id));
     let mut ends = HashMap::new();
@@ -234,9 +235,9 @@ fn process_ends(inputs: &Inputs) -> Vec<u64> {
     inputs.origins.iter().map(|origin| ends.get(&process(origin)).copied().unwrap_or(u64::MAX)).collect()
 }
 
-/// Adds to `context` facts from lines that the view may leave out, or that it needs before it reaches these lines: the
-/// modules if `of_functions` is true, and the times at which threads got their labels. Reads all lines only if there
-/// may be such facts.
+/// Reads names from the lines of all inputs into `context`, as far as the view needs them: the modules if
+/// `of_functions`, and the times at which threads got their labels. Otherwise the view would miss such lines: it leaves
+/// them out, or reaches them too late. Does nothing if the view misses no such line.
 fn learn_needed_names(context: &mut Context, inputs: &Inputs, view: &View, needs: Needs, of_functions: bool) {
     let are_left_out = view.leaves_out();
     let of_threads = needs.labels_in_time && (are_left_out || has_several_names(inputs));
@@ -245,7 +246,8 @@ fn learn_needed_names(context: &mut Context, inputs: &Inputs, view: &View, needs
     }
 }
 
-/// Adds to `context` the facts in lines of all inputs about modules and, if `also_labels`, the labels of threads in time.
+/// Reads names from the lines of all inputs into `context`: the modules and, if `also_labels`, the times at which
+/// threads got their labels.
 pub(crate) fn learn_names(context: &mut Context, inputs: &Inputs, also_labels: bool) {
     let recorded = learn_from_all(inputs, &context.names);
     if also_labels {
@@ -254,8 +256,8 @@ pub(crate) fn learn_names(context: &mut Context, inputs: &Inputs, also_labels: b
     }
 }
 
-/// Reads the lines of all inputs about modules and names of threads: adds the modules to `names`, and returns the names
-/// of threads.
+/// Reads the lines about modules and about names of threads in all inputs. Adds the modules to `names`, and returns the
+/// names of threads.
 fn learn_from_all(inputs: &Inputs, names: &SharedNames) -> Vec<RecordedName> {
     let mut names = lock(names);
     let mut recorded = Vec::new();
@@ -277,7 +279,7 @@ fn learn_from_all(inputs: &Inputs, names: &SharedNames) -> Vec<RecordedName> {
     recorded
 }
 
-/// Reports the number of traces that do not record the call sites of their messages.
+/// Tells the user how many traces do not record the call sites of their messages, if there are any.
 fn report_missing_sites(inputs: &Inputs, messages: &mut Messages) {
     let traces = || inputs.origins.iter().filter(|origin| !origin.is_log);
     let without = traces().filter(|origin| !origin.has_sites).count() as u64;
@@ -291,10 +293,10 @@ fn report_missing_sites(inputs: &Inputs, messages: &mut Messages) {
     }
 }
 
-/// The number of records that a merge shows at its end on a terminal.
+/// The number of last records that a merge may show on the terminal when it is done.
 const END: usize = 5;
-/// The maximum number of bytes of traces for which a merge shows a summary at its end. So many bytes of text took half
-/// a second on two processors.
+/// The maximum size of the traces, in bytes, for which a merge shows a summary when it is done. For text of this size,
+/// a summary took half a second on two processors.
 const MOST_SUMMED_UP: usize = 128 << 20;
 
 /// Returns the names of applications as the user wrote them.
@@ -302,15 +304,15 @@ fn given(apps: &[App]) -> Vec<String> {
     apps.iter().map(|app| app.given.to_string_lossy().into_owned()).collect()
 }
 
-/// Returns the view that a merge into `target` prints at its end: `wanted` if the target is a file and standard error
-/// is a terminal, otherwise none.
+/// Returns the view that a merge into `target` shows when it is done: the view `wanted` if the target is a file and
+/// standard error is a terminal; otherwise no view.
 fn closing_view(wanted: ClosingView, target: &Target) -> ClosingView {
     let may_print = matches!(target, Target::File { .. }) && Stream::Error.is_terminal();
     if may_print { wanted } else { ClosingView::Nothing }
 }
 
-/// Shows the closing view of a merge of `apps` on standard error: the summary, or the last records. Problems with the
-/// inputs were reported before.
+/// Shows a closing view after a merge of `apps`, on standard error: a summary, or the last records. Does not report
+/// problems with the inputs, because the merge has reported them.
 fn show_closing(
     closing: ClosingView,
     (inputs, apps): (&mut Inputs, &[App]),
@@ -349,10 +351,10 @@ fn show_closing(
     }
 }
 
-/// Returns the text that the request's layout shows of a job's traces. Problems with the inputs were reported before.
+/// Returns the traces of a job as text in the layout of its request. Does not report problems with the inputs, because
+/// the caller has done so.
 ///
-/// # Errors
-/// If there are no traces, or if they cannot be read.
+/// # Errors If there are no traces, or if they cannot be read.
 #[cfg(feature = "tui")]
 pub(crate) fn text_of(job: &Job) -> Result<Vec<u8>, Error> {
     let silent = &mut Messages::silent();
@@ -362,10 +364,10 @@ pub(crate) fn text_of(job: &Job) -> Result<Vec<u8>, Error> {
     Ok(text)
 }
 
-/// Prepares the merge of the chosen traces in the request's layout, and passes it to `write`, which writes the result.
+/// Prepares the merge of the chosen traces in the layout of `request`, and calls `write` with it, which executes the
+/// merge and writes the result.
 ///
-/// # Errors
-/// If the traces cannot be read, or the output cannot be written.
+/// # Errors If the traces cannot be read, or the output cannot be written.
 #[cfg(any(feature = "tui", feature = "parquet"))]
 pub(crate) fn write_chosen(
     chosen: &Chosen,
@@ -404,7 +406,7 @@ pub(crate) fn write_chosen(
     }
 }
 
-/// Returns a text with the number of merged files and rings.
+/// Returns a text with the numbers of files and of rings that are merged.
 fn merged(inputs: &Inputs) -> String {
     let rings = inputs.files().filter(|(_, source)| source.is_ring()).count() as u64;
     let files = inputs.files().count() as u64 - rings;

@@ -1,4 +1,4 @@
-//! The subcommands, each in its own file or folder. Without a subcommand, the command merges.
+//! The subcommands of `tracemerge`, each in its own file or folder. Without a subcommand, `tracemerge` merges traces.
 
 pub(crate) mod check;
 pub(crate) mod clean;

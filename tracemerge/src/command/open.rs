@@ -23,17 +23,17 @@ use crate::view::layout::Destination;
 use crate::view::request::Request;
 use crate::view::select::Amount;
 
-/// The content that is written for a viewer.
+/// What is written for a viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
-    /// The merged lines, with times of the day.
+    /// The merged lines as text, with times of the day in UTC.
     Text,
-    /// A format of other programs.
+    /// The records in an output format for other programs.
     Format(&'static OutputFormat),
 }
 
 impl Written {
-    /// Returns the content that is written in the format called `name`; `None` if there is no such format.
+    /// Returns what is written if the user names the format `name`; `None` if there is no such format.
     fn named(name: &str) -> Option<Written> {
         if name == TEXT {
             return Some(Written::Text);
@@ -41,7 +41,7 @@ impl Written {
         FORMATS.into_iter().find(|format| format.name == name).map(Written::Format)
     }
 
-    /// Returns whether this command was built with the format of the content.
+    /// Returns whether this command was built with support for the format.
     fn can_be_written(self) -> bool {
         !matches!(self, Written::Format(OutputFormat { make: None, .. }))
     }
@@ -53,7 +53,7 @@ impl Written {
         }
     }
 
-    /// Returns the default path of the content; `merged` is the path of the merged file.
+    /// Returns the default path of the file to write. `merged` is the default path for merged lines.
     fn path(self, merged: &Path) -> PathBuf {
         match self {
             Written::Text => merged.with_extension(TEXT_EXTENSION),
@@ -62,17 +62,17 @@ impl Written {
     }
 }
 
-/// The name of [`Written::Text`] in the user's configuration.
+/// The word for [`Written::Text`] in the user's configuration.
 const TEXT: &str = "text";
-/// The extension that replaces `merge` in the name of the file with the merged lines. Thread ids are numbers, so none
-/// is equal to it.
+/// The extension of the file with merged lines that is written for a viewer: it replaces `merge` in the default name.
+/// It cannot be mistaken for a trace file's extension, which is a thread id, a number.
 pub(crate) const TEXT_EXTENSION: &str = "utc";
 
 /// The program that shows a file in the user's browser. It needs a display.
 const BROWSER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
-/// The programs that show each content, by name, with their arguments before the path. By default the first installed
-/// one is started.
+/// The supported viewers: what is written for each, its program, and the arguments before the path. By default, the
+/// first installed one is started.
 static VIEWERS: [(Written, &str, &[&str]); 9] = [
     (Written::Format(&html::FORMAT), BROWSER, &[]),
     (Written::Text, "lnav", &[]),
@@ -87,14 +87,14 @@ static VIEWERS: [(Written, &str, &[&str]); 9] = [
     (Written::Format(&chrome::FORMAT), "vizviewer", &[]),
 ];
 
-/// The web pages that show files of a format in a browser.
+/// The web pages that show files of a format in a browser, if the user loads them there.
 static PAGES: [(&OutputFormat, &str); 3] = [
     (&perfetto::FORMAT, "https://ui.perfetto.dev"),
     (&chrome::FORMAT, "https://ui.perfetto.dev"),
     (&speedscope::FORMAT, "https://www.speedscope.app"),
 ];
 
-/// The content to write, and the viewer to start then.
+/// What is written, and the viewer that is started for it.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
     written: Written,
@@ -103,19 +103,21 @@ struct Plan {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Start {
-    /// A program with arguments.
+    /// A program is started with these arguments, followed by the path.
     Program(PathBuf, &'static [&'static str]),
-    /// A command line of the user, which a shell runs.
+    /// A command line of the user is run by a shell.
     Command(OsString),
-    /// The view in this terminal, which needs no content.
+    /// The terminal view of this program is shown, for which no file is written.
     Terminal,
-    /// No program: the web page at this address can show the file, or no viewer is known.
+    /// No program is started. The user can load the file at this web page; `None` if no viewer is known.
     Page(Option<&'static str>),
 }
 
-/// Returns the plan that the user's configuration `said` names. Without one, it is the page in a browser, if there are
-/// a browser and a display; otherwise the terminal view if `in_terminal`, or else the first viewer that `find` finds.
-/// Without a display, a browser is started only if the user's configuration names it.
+/// Returns what to write and which viewer to start. The user's configuration `said`, if it is given, names the format,
+/// and may name a command line as the viewer. Without it, the first possible choice of this list is taken:
+/// * the HTML page in a browser, if there are a browser and a display
+/// * the terminal view, if `in_terminal`
+/// * the first installed viewer, which `find` finds; without a display, no browser
 fn plan(
     said: Option<&OsStr>,
     has_display: bool,
@@ -175,10 +177,10 @@ pub(crate) struct Viewing {
 }
 
 impl Viewing {
-    /// Chooses the viewer for a request.
+    /// Chooses the viewer for the records that `request` selects.
     ///
-    /// # Errors
-    /// If no viewer is installed, or the user's configuration names no format, or the output is not a file.
+    /// # Errors If no viewer is installed, if the user's configuration names no format, or if the requested output is
+    /// standard output.
     pub(crate) fn of(request: Request) -> Result<Viewing, Error> {
         let fits_terminal = request.output.is_none() && request.view.selection.amount == Amount::All;
         let in_terminal = fits_terminal && tui::can_be_shown();
@@ -211,8 +213,8 @@ impl Viewing {
         &self.request
     }
 
-    /// Writes the content of the chosen runs of `apps`, and starts the viewer. Returns the exit status of the viewer,
-    /// or that of the merge if that has failed or no viewer is started.
+    /// Writes the file for the viewer from the chosen runs of `apps`, and starts the viewer. Returns the viewer's exit
+    /// status; or the exit status of the merge, if it has failed or if no viewer is started.
     #[must_use]
     pub(crate) fn start(self, apps: &[App], choice: Choice) -> u8 {
         let Viewing { plan, mut request } = self;
@@ -275,7 +277,7 @@ impl Viewing {
     }
 }
 
-/// Writes the content for the viewer as requested, and starts the viewer; returns the exit status.
+/// Writes the records that `request` selects for a viewer, and starts the viewer; returns the exit status.
 pub(crate) fn open(apps: &[App], request: Request) -> u8 {
     let (quiet, choice) = (request.quiet, if request.all_runs { Choice::All } else { Choice::Newest });
     match Viewing::of(request) {
@@ -290,7 +292,7 @@ pub(crate) fn open(apps: &[App], request: Request) -> u8 {
     }
 }
 
-/// Returns a command that runs the user's command line `line`, with `path` as the last argument.
+/// Returns a command that runs `line`, a command line of the user, with `path` as an additional last argument.
 fn of_shell(line: &OsStr, path: &Path) -> Command {
     if cfg!(windows) {
         let line = line.to_string_lossy();

@@ -1,8 +1,10 @@
-//! Preloads the library that traces every function, for programs that call hooks but are not linked with the library.
+//! Preloads `libtracer`, the library that traces every function, into programs that call hooks but are not linked with
+//! this library.
 //!
-//! A program that is compiled with `-finstrument-functions` calls hooks, which do nothing in glibc; one compiled with
-//! `-pg` calls the hooks of `gprof`. If `libtracer.so` is loaded before glibc, the program calls the library's hooks
-//! instead. The library restores the variable that has loaded it, so that the program's children start unchanged.
+//! A program compiled with `-finstrument-functions` calls hooks that do nothing in glibc; a program compiled with `-pg`
+//! calls the hooks of `gprof`. If `libtracer.so` is loaded before glibc, such programs call the hooks of `libtracer.so`
+//! instead. The library restores the environment variable by which it was loaded, so that the program's children start
+//! without it.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -18,8 +20,9 @@ use crate::find::untraced::{conflict, file_name, is_library, obstacle, refusing_
 use crate::os::environment::{PRELOAD, TSAN_OPTIONS, preloaded, sanitizer_options};
 use crate::ui::messages::{Messages, shown};
 
-/// Makes `command`, which runs `program`, load the library if the program has a compiler's hooks but not the library.
-/// Reports if the library cannot be loaded. Keep the returned value until the program has ended.
+/// Changes `command`, which runs `program`, so that `libtracer` is loaded if the program calls a compiler's hooks but
+/// is not linked with the library. Reports if the library cannot be loaded. The caller keeps the returned directory
+/// until the program has ended.
 #[must_use]
 pub(crate) fn preload_if_hooked(
     program: &Path,
@@ -86,21 +89,22 @@ pub(crate) fn preload_if_hooked(
     kept
 }
 
-/// Returns options with which ThreadSanitizer lets a forked child start a thread, as the tracer does for each child
-/// that it traces; `None` if the user has decided this.
+/// Returns options that allow a forked child to start a thread if the program has ThreadSanitizer: the tracer starts
+/// one in each child that it traces. Returns `None` if the user's options already decide this.
 fn options_of_thread_sanitizer() -> Option<OsString> {
     let options = sanitizer_options(TSAN_OPTIONS);
     let is_set = options.to_string_lossy().contains("die_after_fork");
     (!is_set).then(|| [OsStr::new("die_after_fork=0"), &options].join(OsStr::new(" ")))
 }
 
-/// The directories in which links to the library are made. Directories that a user chooses may have special characters
-/// in their paths, too.
+/// The directories in which links to the library are made. Their paths contain no special characters, as the path of
+/// another directory for temporary files may.
 const FOR_LINKS: [&str; 2] = ["/tmp", "/dev/shm"];
 
-/// Returns a path of the library that the dynamic linker accepts in a list of libraries: in the list, spaces and
-/// colons separate the libraries, and `$` precedes a word that is replaced. If the path contains one of them, returns
-/// the path of a link in a directory that only this user can write to, and that is removed with the second value.
+/// Returns a path of `library` that is valid in the dynamic linker's list of libraries, in which spaces and colons
+/// separate libraries and `$` begins a word to be replaced. If the path of `library` contains such a character, the
+/// result is the path of a link to it in a new directory, which only this user can write to. The returned `TempDir`
+/// deletes this directory when it is dropped.
 #[expect(clippy::disallowed_methods, reason = "the directory is private, and no output")]
 fn listable(library: &Path) -> io::Result<(PathBuf, Option<TempDir>)> {
     if !library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte)) {
@@ -121,14 +125,14 @@ fn listable(library: &Path) -> io::Result<(PathBuf, Option<TempDir>)> {
     Err(last)
 }
 
-/// Makes a link to `file` at `path`, which is in a directory of this user.
+/// Makes a symbolic link to `file` at `path`, which is in a directory that belongs to this user.
 #[cfg(unix)]
 #[expect(clippy::disallowed_methods, reason = "the link is made in a directory of this user")]
 pub(crate) fn link(file: &Path, path: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(file, path)
 }
 
-/// Copies `file` to `path`, which is in a directory of this user.
+/// Copies `file` to `path`, which is in a directory that belongs to this user.
 #[cfg(not(unix))]
 #[expect(clippy::disallowed_methods, reason = "the copy is made in a directory of this user")]
 pub(crate) fn link(file: &Path, path: &Path) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! The subcommand `run`, which runs an application with tracing on, then merges its traces or opens them.
 //!
-//! The exit status is that of the application, or, if that is 0, that of the merge or of the viewer.
+//! The exit status is that of the application. If the application succeeds, it is that of the merge or of the viewer.
 
 use std::ffi::OsString;
 use std::fs;
@@ -31,20 +31,20 @@ use crate::ui::messages::{Messages, shown};
 use crate::view::layout::Needs;
 use crate::view::request::Request;
 
-/// The exit status that shells return if a program cannot be run.
+/// The exit status that shells return if a program exists but cannot be run.
 const CANNOT_RUN: u8 = 126;
 /// The exit status that shells return if there is no such program.
 const NOT_FOUND: u8 = 127;
-/// The time by which the wall clock of a trace may be earlier than the wall clock of this process, which may read the
+/// How much earlier than this process's wall clock the time in a trace may be, because the traced process may read the
 /// clock in another way.
 pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// The use of the traces after the application has ended.
+/// What is done with the traces after the application has ended.
 #[derive(Debug)]
 pub(crate) enum After {
     /// The traces are merged as requested.
     Merge(Request),
-    /// The traces are written for a viewer, which is started.
+    /// The traces are written for a viewer, and the viewer is started.
     Open(Viewing),
 }
 
@@ -111,15 +111,16 @@ pub(crate) fn run(after: After, command: Vec<OsString>) -> u8 {
     }
 }
 
-/// The states of the program's threads, if they are wanted and this system has them.
+/// The reader of the states of the program's threads, if the user wants the states and this system can report them.
 struct StatesOf {
     #[cfg(target_os = "linux")]
     reader: Option<StatesReader>,
 }
 
 impl StatesOf {
-    /// Begins to read the states of the threads of the program that `command` will start, if the user wants them. The
-    /// program does not inherit the user's wish, so that it does not ask for the states itself.
+    /// Begins to read the states of the threads of the program that `command` will start, if the user wants them.
+    /// Removes the variable by which the user requests them from the program's environment, so that the program does
+    /// not read the states itself.
     #[cfg(target_os = "linux")]
     fn begin(command: &mut Command, quiet: bool) -> StatesOf {
         let reader = if wants_states(command, quiet) { Some(StatesReader::begin(command)) } else { None };
@@ -143,7 +144,7 @@ impl StatesOf {
         StatesOf {}
     }
 
-    /// Writes the file of the states, after the program has ended.
+    /// Writes the states to a file of the run, after the program has ended.
     fn finish(self, app: &App, choice: Choice, pid: u32, messages: &mut Messages) {
         #[cfg(target_os = "linux")]
         if let Some(reader) = self.reader {
@@ -154,7 +155,8 @@ impl StatesOf {
     }
 }
 
-/// Returns whether the user wants the states of threads, and takes that wish out of the program's environment.
+/// Returns whether the user wants the states of threads. Removes the variable that requests them from the environment
+/// of `command`.
 fn wants_states(command: &mut Command, quiet: bool) -> bool {
     command.env_remove(SCHED);
     environment::wants_states().unwrap_or_else(|value| {
@@ -176,8 +178,8 @@ fn cannot_run(given: &Path, error: io::Error) -> u8 {
     code
 }
 
-/// Returns the file that a shell would run for a `command` without a slash, which is searched in `PATH`; `None` if
-/// there is a slash, or no such file.
+/// Returns the executable file in the directories of `PATH` that a shell would run for `command`. Returns `None` if
+/// `command` contains a slash, or if there is no such file.
 pub(crate) fn find_in_path(command: &Path) -> Option<PathBuf> {
     if command.components().count() != 1 || command.file_name() != Some(command.as_os_str()) {
         return None;
@@ -197,7 +199,7 @@ fn is_executable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|metadata| metadata.is_file())
 }
 
-/// Returns the cause of a process's end, as far as its parent knows it.
+/// Returns the cause of a process's end that its exit status reveals: a signal, or the exit code.
 #[cfg(unix)]
 fn cause(status: ExitStatus) -> Cause {
     use std::os::unix::process::ExitStatusExt;
@@ -221,8 +223,8 @@ pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Returns the exit status of a program. If the status does not fit into the result, ends this process with that status
-/// at once, so the caller must have no work left.
+/// Returns the exit status of a program. If the status does not fit into 8 bits, ends this process with that status at
+/// once, so the caller must have no work left.
 #[cfg(not(unix))]
 pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or(1);

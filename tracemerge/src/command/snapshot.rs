@@ -1,5 +1,5 @@
-//! The subcommand `snapshot`, which merges the files and rings of a live process without disturbing it. It can read
-//! the flight recorder of a live process.
+//! The subcommand `snapshot`, which merges the files and rings of a live process without disturbing the process, even
+//! if the process keeps its records only in a flight recorder.
 
 use std::fs;
 #[cfg(not(windows))]
@@ -25,10 +25,9 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 use crate::view::request::Request;
 
-/// Merges all records of the process `pid` so far.
+/// Merges all records that the process `pid` has made so far.
 ///
-/// # Errors
-/// If the process does not trace, or if the output could not be written.
+/// # Errors If the process does not trace, or if the output could not be written.
 pub(crate) fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> Result<(), Error> {
     let run = run_of(pid)?;
     let began = run.manifest.run.wall;
@@ -38,13 +37,13 @@ pub(crate) fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> 
     merge::run(&Job { apps: &[app], request, choice }, messages)
 }
 
-/// Returns the time at which a process began, rather a little too early than too late. Earlier runs with the
-/// same process id belong to another process.
+/// Returns the time at which a process began, or a time a few seconds earlier. It tells runs of the process from
+/// earlier runs of another process with the same process id.
 #[cfg(not(windows))]
 fn process_start(pid: u32) -> Option<Wall> {
-    /// The units per second in which Linux gives the start of a process.
+    /// The number of units in a second, in which Linux states when a process started.
     const UNITS_PER_SECOND: u64 = 100;
-    /// The number of seconds by which the result is earlier than the time that Linux states.
+    /// The number of seconds by which the result is earlier than the start that Linux states.
     const TOLERANCE: u64 = 2;
     let status = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the name, which may contain spaces and parentheses.
@@ -57,7 +56,8 @@ fn process_start(pid: u32) -> Option<Wall> {
     u64::try_from(since.as_nanos()).ok().map(Wall)
 }
 
-/// Returns the time at which a process began. Earlier runs with the same process id belong to another process.
+/// Returns the time at which a process began. It tells runs of the process from earlier runs of another process with
+/// the same process id.
 #[cfg(windows)]
 fn process_start(pid: u32) -> Option<Wall> {
     let started = UNIX_EPOCH.checked_add(process_start_since_epoch(pid)??)?;
@@ -79,7 +79,7 @@ pub(crate) fn run_of(pid: u32) -> Result<RunInMemory, Error> {
     alive.max_by_key(|run| run.manifest.run.wall).ok_or_else(|| missing_rings_error(pid))
 }
 
-/// Returns an error with the reason why there are no rings of a process.
+/// Returns an error that says why no rings of the process were found.
 fn missing_rings_error(pid: u32) -> Error {
     #[cfg(windows)]
     if process_start_since_epoch(pid).is_none() {
@@ -113,7 +113,7 @@ fn missing_rings_error(pid: u32) -> Error {
     ))
 }
 
-/// Returns the id of the user to whom a process belongs, if that is not the caller.
+/// Returns the id of the user to whom a process belongs; `None` if the process belongs to the caller.
 #[cfg(unix)]
 fn other_user(process: &fs::Metadata) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;

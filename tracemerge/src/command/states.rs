@@ -34,19 +34,21 @@ use crate::view::thread_states::table_of_totals;
 
 /// The longest time between two readings of the kernel's rings.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// The time between two readings of the clocks: between them, the counter and the kernel's clock lie on one line.
+/// The time between two readings of the clocks. Between two readings, the kernel's clock is assumed to be a linear
+/// function of the counter.
 const BETWEEN_ANCHORS: Duration = Duration::from_secs(1);
-/// The time for which a record waits for older records of other processors, in nanoseconds.
+/// How long a record is held back, in nanoseconds, because older records of other processors may still arrive.
 const LATE: u64 = 20_000_000;
-/// The number of times that the clocks are read for one anchor. The reading that took least time becomes the anchor.
+/// How often the clocks are read for one anchor. Of these readings, the one that took the least time becomes the
+/// anchor.
 const READINGS: usize = 16;
 /// The number of bytes of a record in the temporary file.
 const KEPT_BYTES: usize = 32;
-/// The number of bytes that are collected in memory before they are written to a file.
+/// The size of buffers, in bytes: this much is collected in memory before it is written to a file.
 const CHUNK: usize = 1 << 20;
 
-/// The readings of the clocks at one moment, with both kinds of ticks that a run may have: those of the processor's
-/// counter, and those of the system's clock.
+/// Readings of the clocks at one moment, one for each kind of ticks that a run may have: ticks of the processor's
+/// counter, and ticks of the system's clock.
 struct Anchors {
     counter: Meta,
     system: Meta,
@@ -74,7 +76,7 @@ fn closest(now: impl Fn() -> Ticks + Copy) -> Meta {
     read.fold(counter::look(now), |best, read| if within(&read) < within(&best) { read } else { best })
 }
 
-/// Returns the ticks and the time of the raw monotonic clock in a reading.
+/// Returns the ticks and the time of the raw monotonic clock, in nanoseconds, that a reading of the clocks contains.
 fn pair(anchor: &Meta) -> Option<(u64, u64)> {
     match anchor {
         Meta::Clock { ticks, system: SystemClocks { raw: Some(raw), .. }, .. } => Some((ticks.0, *raw)),
@@ -82,43 +84,44 @@ fn pair(anchor: &Meta) -> Option<(u64, u64)> {
     }
 }
 
-/// The records that were read from the kernel.
+/// The states of threads that were read from the kernel, kept in a temporary file.
 struct Kept {
-    /// The id of the thread of this command that asked the kernel.
+    /// The id of this command's thread that read the states.
     tid: u64,
     states: BufWriter<File>,
-    /// The number of records in `states`.
+    /// The number of records in the temporary file `states`.
     number: u64,
     anchors: Vec<Anchors>,
 }
 
 /// The outcome of reading the states of threads from the kernel.
 enum Outcome {
-    /// The kernel has allowed the reading, and these are the records.
+    /// The kernel allowed the reading; these are the states.
     Kept(Kept),
-    /// The kernel has refused the reading. This is the reason, with the totals of threads, which anybody may read.
+    /// The kernel refused the reading. The value contains the kernel's reason, and the totals of each thread's times,
+    /// which every user may read.
     Refused(Refusal),
 }
 
-/// The kernel's reason for refusing the states of threads, and the totals of threads, which anybody may read.
+/// The kernel's reason for refusing the states of threads, with the totals of each thread's times, which every user may
+/// read.
 struct Refusal {
-    /// The id of the thread of this command that asked the kernel.
+    /// The id of this command's thread that asked the kernel for the states.
     tid: u64,
     why: String,
     totals: Vec<ThreadTotals>,
 }
 
-/// A thread of this command that reads the states of a program's threads.
+/// A reader of the states of a program's threads: a thread of this command.
 pub(crate) struct StatesReader {
     has_ended: Arc<AtomicBool>,
     thread: JoinHandle<Result<Outcome, String>>,
 }
 
 impl StatesReader {
-    /// Begins to read the states of the program that `command` will start.
+    /// Begins to read the states of the threads of the program that `command` will start.
     ///
-    /// # Errors
-    /// The system has no thread or no descriptors left.
+    /// # Errors The system has no thread or no file descriptors left.
     pub(crate) fn begin(command: &mut Command) -> io::Result<StatesReader> {
         let held = hold_before_exec(command)?;
         let has_ended = Arc::new(AtomicBool::new(false));
@@ -127,8 +130,9 @@ impl StatesReader {
         Ok(StatesReader { has_ended, thread })
     }
 
-    /// Ends the reading, because the program has ended or could not be started, and writes the file of the process
-    /// `pid` of `app`. The command that was given to [`StatesReader::begin`] must not exist any more.
+    /// Ends the reading, because the program has ended or could not be started. Writes the states to a file of the run
+    /// of the process `pid` of `app`. The command that was given to [`StatesReader::begin`] must have been dropped
+    /// before.
     pub(crate) fn finish(self, app: &App, choice: Choice, pid: u32, messages: &mut Messages) {
         self.has_ended.store(true, Ordering::Release);
         self.thread.thread().unpark();
@@ -161,17 +165,18 @@ impl StatesReader {
     }
 }
 
-/// The number of threads whose totals are shown.
+/// The maximum number of threads in the table of totals.
 const ROWS: usize = 20;
 
-/// Returns the totals of threads as a table.
+/// Returns the totals of each thread's times as a table.
 fn table(totals: &[ThreadTotals]) -> String {
     let label = |of: &ThreadTotals| format!("{} '{}'", of.thread, shown_name(&of.name));
     let totals: Vec<_> = totals.iter().map(|of| (label(of), of.clone())).collect();
     table_of_totals(&totals, ROWS)
 }
 
-/// Reads the states of the process that waits at the other end of `held`, until it has ended.
+/// Reads the states of the threads of the process that waits at the other end of `held`, until `has_ended` says that
+/// the process has ended.
 fn read(mut held: UnixStream, has_ended: &AtomicBool) -> Result<Outcome, String> {
     let pid = process_that_waits(&mut held).map_err(|error| error.to_string())?;
     let opened = Rings::open(pid).map_err(|why| (why, TotalsReader::begin(pid)));
@@ -259,7 +264,7 @@ impl Kept {
 }
 
 impl Refusal {
-    /// Returns the content of the file for the run, as text: the reason, and the totals.
+    /// Returns the content of a file of the run, as text: the kernel's reason, and the totals of threads.
     fn render(&self, run: &Run, number: Option<u32>) -> Vec<u8> {
         let mut out = Vec::new();
         let mut renderer = begun_file(self.tid, run, number, (run.ticks, Encoding::Text), &mut out);
@@ -276,7 +281,7 @@ impl Refusal {
     }
 }
 
-/// Begins a file of states of a run. `first` are the ticks of its first line.
+/// Begins the content of a run's file of states, with the header lines. `first` are the ticks of the first line.
 fn begun_file(
     tid: u64,
     run: &Run,
@@ -292,8 +297,9 @@ fn begun_file(
     renderer
 }
 
-/// Writes the file of states for the last run of the process `pid`. `render` writes its content: it takes the run, the
-/// number of the file among those of the run, and the file. `tid` is the thread that has read the states.
+/// Writes the file of states for the latest run of the process `pid`. Calls `render` to write the content: its
+/// arguments are the run, the number of the file among those of the run, and the file. `tid` is the id of the thread
+/// that has read the states.
 fn write(
     app: &App,
     choice: Choice,
@@ -326,7 +332,8 @@ fn kept_state(bytes: &[u8; KEPT_BYTES]) -> Option<ThreadState> {
     Some(ThreadState { thread, change, cpu, raw, lost })
 }
 
-/// Returns the ticks at `raw`, a time of the raw monotonic clock, on the line between the two readings around it.
+/// Returns the ticks at `raw`, a time of the raw monotonic clock, by linear interpolation between the readings before
+/// and after it. Each element of `pairs` is a reading: ticks, and raw time.
 fn ticks_at(pairs: &[(u64, u64)], raw: u64) -> u64 {
     let after = pairs.partition_point(|(_, at)| *at <= raw).clamp(1, pairs.len().saturating_sub(1).max(1));
     let (Some(&(ticks, begin)), Some(&(next, end))) = (pairs.get(after - 1), pairs.get(after)) else {
@@ -337,7 +344,7 @@ fn ticks_at(pairs: &[(u64, u64)], raw: u64) -> u64 {
     u64::try_from(i128::from(ticks) + since * span / width.max(1)).unwrap_or(0)
 }
 
-/// Returns a path for the file of states, beside the files of a run, at which no file exists.
+/// Returns a path for the file of states, in the directory of the run's files, at which no file exists yet.
 fn path(traces: &[&Trace], tid: u64) -> Option<PathBuf> {
     let path = &traces.first()?.path;
     let name = path.file_name()?.to_str()?;
@@ -347,7 +354,8 @@ fn path(traces: &[&Trace], tid: u64) -> Option<PathBuf> {
     paths.find(|path| path.symlink_metadata().is_err())
 }
 
-/// Returns the number of the states' file among the run's files: the first after those that the run has made.
+/// Returns the number of the file of states among the run's files: the number that follows those of the files that the
+/// run has made.
 fn number_of_file(traces: &[&Trace]) -> Option<u32> {
     let of_threads = traces.iter().filter_map(|trace| trace.marks.thread.as_ref()?.file);
     let of_ends = traces.iter().filter_map(|trace| trace.marks.end.as_ref()?.files);

@@ -1,4 +1,4 @@
-//! The subcommands `on` and `off`, which make a running process continue tracing, or pause.
+//! The subcommands `on` and `off`, which make a running process continue or pause tracing.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,9 +9,9 @@ use crate::command::snapshot::run_of;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 
-/// The time to wait for the process to answer.
+/// The longest time to wait for the process to answer.
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// The time between two checks for the answer.
+/// The time between two checks whether the process has answered.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Switches tracing of the process `pid` on or off. Returns after the process has obeyed.

@@ -1,5 +1,5 @@
-//! The audit of a trace, for `check` and `info`: it reads one thread's trace from its first byte to its last, and
-//! compares all the trace's statements about itself with the records found.
+//! The audit of one thread's trace, for `check` and `info`: it reads the whole trace, and compares all of the trace's
+//! statements about itself with the records found.
 
 use trace_format::FIRST_WITH_OTHER_KINDS;
 use trace_format::kinds::SeparateCounts;
@@ -16,65 +16,68 @@ use crate::input::source::Source;
 use crate::time::anchor::Anchor;
 use crate::ui::few::FirstItems;
 
-/// A position in a trace: the number of a part of the trace, and an offset in that part.
+/// A position in a trace: the index of one of the sources that the trace consists of, and an offset in this source.
 pub(crate) type PartOffset = (usize, usize);
 
-/// The result of the audit: the facts that were found while a thread's trace was read from its first byte to its last.
+/// The result of the audit of a thread's trace: what was found when the whole trace was read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Audit {
     /// The `# thread` line of the trace.
     pub thread: Option<Thread>,
-    /// The number of messages.
+    /// The number of messages that were found.
     pub records: u64,
-    /// The number of messages reported lost, in the order of [`LossReason`].
+    /// The number of lost messages that the trace reports for each known reason, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
-    /// The messages reported lost for reasons that only later versions know: the reason, and the number. Further
-    /// reasons after the first `REASONS` are summed up under the last one.
+    /// The number of lost messages that the trace reports for each reason that this version does not know. If there are
+    /// more than `REASONS` of these reasons, the further ones are summed up under the last one.
     pub lost_otherwise: Vec<(Name, u64)>,
-    /// The kinds of lines that only later versions know, and the counts of lines of each kind.
+    /// The kinds of lines that this version does not know, with the number of lines of each kind.
     pub other_kinds: OtherKinds,
-    /// The number of lines that report a loss without its number of messages.
+    /// The number of lines that report a loss in a form that cannot be read, so that the number of lost messages is
+    /// unknown.
     pub lost_unread: u64,
-    /// The last line, if it is an `# end`.
+    /// The content of the last line, if it is an `# end` line.
     pub end: Option<End>,
-    /// The `# end` lines that do not match the lines before them: their position, their content, and the messages,
-    /// losses and separately counted lines before them.
+    /// The `# end` lines whose counts do not match the lines before them. Each has its position, its content, and the
+    /// counts that were found before it: of messages, of losses, and of lines that are counted separately.
     pub wrong_ends: FirstItems<(PartOffset, End, u64, u64, SeparateCounts)>,
-    /// Whether the trace is of a version in which lines of an unknown kind are damage.
+    /// Whether the trace is of an earlier format version, which has no kinds of lines but the known ones, so that a
+    /// line of an unknown kind is damage.
     is_earlier_version: bool,
-    /// The number of times that tracing was switched off, as far as the trace reports it.
+    /// How often tracing was switched off, as far as the trace reports it.
     pub pauses: u64,
     /// The positions at which the trace reports that the clock went back.
     pub backward: FirstItems<PartOffset>,
-    /// The positions of lines whose ticks are smaller than the ticks of the previous line.
+    /// The positions of lines whose ticks are smaller than those of the line before.
     pub breaks: FirstItems<PartOffset>,
-    /// The damaged places, each with its position and its number of bytes: bytes that are not a line, belong to another
-    /// thread, or continue no message.
+    /// The damaged places, each with its position and its length in bytes. Damage is bytes that are not a line, a line
+    /// of another thread, or a continuation line without a message.
     pub damaged: FirstItems<(PartOffset, usize)>,
-    /// Whether the last line has no line feed.
+    /// Whether the trace ends within a line: its last line has no line feed.
     pub torn: bool,
-    /// The cost of the run's start, in nanoseconds, if the thread reports it.
+    /// How long the start of the run took, in nanoseconds, if the trace of this thread states it.
     pub start_ns: Option<u64>,
-    /// The number of times that the thread reports to have waited for room in its ring.
+    /// How often the thread waited for room in its ring, as far as the trace reports it.
     pub stalls: u64,
-    /// The number of waits for the tracer that have a line of their own.
+    /// The number of the thread's waits for the tracer that have a line of their own.
     pub waits: u64,
-    /// The total time that the thread reports to have waited for room in its ring, in nanoseconds.
+    /// How long the thread waited for room in its ring, in nanoseconds in total, as far as the trace reports it.
     pub stall_ns: u64,
-    /// The readings of the ticks and the wall clock in the trace's `# run` and `# clock` lines, in their order.
+    /// The readings of ticks and wall clock in the trace's `# run` and `# clock` lines, in the order of the lines.
     pub anchors: Vec<Anchor>,
-    /// The ticks of the first message and of the last, of any kind.
+    /// The ticks of the first and of the last message; entries and exits of functions, stacks and lock operations count
+    /// as messages, too.
     pub range: Option<(u64, u64)>,
-    /// The ticks of the previous line.
+    /// The ticks of the line that was read last.
     ticks: u64,
     tid: Option<u64>,
-    /// Whether the previous line belongs to a message, which a further line may continue.
+    /// Whether the line that was read last belongs to a message, so that the next line may continue the message.
     in_message: bool,
     tally: Tally,
 }
 
 impl Audit {
-    /// Reads a trace that consists of these parts.
+    /// Reads the trace that consists of the sources `parts`, and returns what was found.
     pub(crate) fn of(parts: &[Source]) -> Audit {
         let mut audit = Audit::default();
         for (part, source) in parts.iter().enumerate() {
@@ -97,16 +100,16 @@ impl Audit {
         self.lost.iter().chain(otherwise).fold(0, |sum, lost| sum.saturating_add(*lost))
     }
 
-    /// Returns the losses that are not 0, by the names of their reasons.
+    /// Returns the names of the reasons for which messages were lost, each with the number of messages lost for it.
     pub(crate) fn losses(&self) -> impl Iterator<Item = (&str, u64)> {
         let known = LossReason::ALL.iter().map(|reason| reason.name()).zip(self.lost);
         let otherwise = self.lost_otherwise.iter().map(|(reason, lost)| (reason.as_str(), *lost));
         known.chain(otherwise).filter(|(_, lost)| *lost > 0)
     }
 
-    /// Returns the number of messages that were put into the ring, as far as the trace knows: those that are present,
-    /// and those that were lost later. Losses for unknown reasons do not count, because it is unknown whether their
-    /// messages were in the ring: so the result is never too large.
+    /// Returns the number of messages that were put into the ring, as far as it is known: the messages in the trace,
+    /// and the messages that were lost after they were in the ring. Losses for unknown reasons are left out, because
+    /// their messages may not have reached the ring; so the result is never too large.
     #[must_use]
     pub(crate) fn committed(&self) -> u64 {
         use LossReason::{Damaged, FileRemoved, Overwritten, Rotated, Torn};
@@ -125,7 +128,7 @@ impl Audit {
         }
     }
 
-    /// Returns whether the ring was in memory that was lost with the process.
+    /// Returns whether the thread's ring is in private memory, which is lost when the process ends.
     #[must_use]
     pub(crate) fn is_private(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)

@@ -1,4 +1,5 @@
-//! The ticks and the wall clock of followed runs: readings arrive while they run.
+//! The clocks of followed runs, which convert ticks to times. They become more exact as further readings of the clocks
+//! arrive.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,23 +15,23 @@ use crate::time::anchor::Anchor;
 use crate::time::clocks::{TickClock, wall_clock};
 use crate::time::point_of_time::{Period, When};
 
-/// The least number of nanoseconds between two readings of a trace that are both kept.
+/// The least time between two readings from traces that are both kept, in nanoseconds.
 const MIN_DISTANCE_NS: u64 = 1_000_000_000;
-/// The number of nanoseconds after the last kept reading from which on the present time is kept as a reading.
+/// The time after the last kept reading from which on a reading of the present time is kept, too, in nanoseconds.
 const KEPT_NS: u64 = 10_000_000_000;
-/// The number of last readings that are kept: shown lines are rarely older.
+/// The number of readings that are kept, the latest ones: lines that are shown are rarely older.
 const READINGS: usize = 64;
-/// The number of nanoseconds by which the wall clock must be past the time at which following ends before that time
-/// counts as reached: the clock may be wrong by so much.
+/// How far the wall clock must be past the end of following before the end counts as reached, in nanoseconds: the clock
+/// may be wrong by this much.
 const MAX_CLOCK_ERROR_NS: u64 = 1_000_000;
 
-/// The readings of the clocks of one boot, for the runs whose ticks come from one clock.
+/// The readings of the clocks of one boot, for the runs whose ticks come from the same clock.
 struct BootReadings {
     run: Run,
     first: Anchor,
     last: VecDeque<Anchor>,
     clock: Arc<TickClock>,
-    /// The first requested ticks, once they do not change any more.
+    /// The first requested ticks, once they are settled: further readings of the clock do not change them any more.
     since: Option<u64>,
 }
 
@@ -41,7 +42,8 @@ impl BootReadings {
         BootReadings { run: run.clone(), first, last: VecDeque::new(), clock, since: None }
     }
 
-    /// Keeps `reading` if it is at least `apart` nanoseconds away from the last kept reading.
+    /// Keeps `reading` if it is at least `apart` nanoseconds away from the last kept reading. Drops the oldest readings
+    /// if there are too many.
     fn keep(&mut self, reading: Anchor, apart: u64) {
         let last = self.last.back().unwrap_or(&self.first);
         if reading.wall.0.abs_diff(last.wall.0) >= apart {
@@ -70,13 +72,13 @@ impl BootReadings {
 pub(super) struct Times(BTreeMap<(Vec<u8>, bool), BootReadings>);
 
 impl Times {
-    /// Adds the reading in a `# run` line.
+    /// Adds the reading of the clocks in a `# run` line.
     pub(super) fn learn_run(&mut self, run: &Run) {
         let boot = self.0.entry(key(run)).or_insert_with(|| BootReadings::new(run));
         boot.keep(Anchor::of_run(run), MIN_DISTANCE_NS);
     }
 
-    /// Adds a reading from a trace of `run`.
+    /// Adds a reading of the clocks from a trace of `run`.
     pub(super) fn learn(&mut self, run: &Run, reading: Anchor) {
         if let Some(boot) = self.0.get_mut(&key(run)) {
             boot.keep(reading, MIN_DISTANCE_NS);
@@ -94,8 +96,9 @@ impl Times {
         own.or_else(|| self.0.values().next()).map(|boot| &boot.clock)
     }
 
-    /// Returns the first ticks of `run` that are not before `when`. `period` has the lines that existed when
-    /// following began: ticks in it are settled, and do not change when more readings of the clock arrive.
+    /// Returns the ticks from which on the records of `run` are requested: the first ticks that are not before `when`.
+    /// `period` contains the lines that existed when following began. Ticks in this period are settled: they do not
+    /// change when more readings of the clock arrive.
     pub(super) fn since(&mut self, when: When, run: Option<&Run>, period: Period, zone: &TimeZone) -> u64 {
         let own = run.map(key).filter(|key| self.0.contains_key(key));
         let Some(key) = own.or_else(|| self.0.keys().next().cloned()) else { return 0 };
@@ -123,12 +126,13 @@ pub(super) struct FollowEnd {
 }
 
 impl FollowEnd {
-    /// Returns the end of following at the time `when`.
+    /// Returns the end of following that `when` names, for following that began at `began`.
     pub(super) fn new(when: When, zone: TimeZone, began: Wall) -> FollowEnd {
         FollowEnd { when, zone, began }
     }
 
-    /// Returns the first ticks by `clock` that are not before the end of following, for runs that began at `first`.
+    /// Returns the ticks of `clock` at the end of following: the first ones that are not before it. `first` is the time
+    /// at which the lines of the runs begin.
     pub(super) fn ticks(&self, clock: &TickClock, first: Wall) -> Ticks {
         // The trace has no end yet: a time of day is in the future.
         let steady = (clock.steady(clock.ticks(first)), u64::MAX);
@@ -136,14 +140,15 @@ impl FollowEnd {
         self.when.ticks(clock, period, &self.zone).unwrap_or(Ticks(u64::MAX))
     }
 
-    /// Returns whether the end of following has passed, for runs that began at `first` by `clock`.
+    /// Returns whether the end of following has passed, for runs with this clock. `first` is the time at which the
+    /// lines of the runs begin.
     pub(super) fn is_over(&self, clock: &TickClock, first: Wall) -> bool {
         let until = clock.wall(self.ticks(clock, first));
         wall_clock(SystemTime::now()).0 >= until.0.saturating_add(MAX_CLOCK_ERROR_NS)
     }
 
-    /// Returns whether the end of following has passed although no run has begun yet; false if this cannot be
-    /// determined.
+    /// Returns whether the end of following has passed before any run has begun. Returns false if the end depends on
+    /// the runs, so that it is not known yet.
     pub(super) fn is_over_before_start(&self) -> bool {
         matches!(self.when, When::Instant(_) | When::Local(_) | When::OfDay(..))
             && self.is_over(&wall_as_ticks(), self.began)

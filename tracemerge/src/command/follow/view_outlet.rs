@@ -1,9 +1,9 @@
-//! The outlet of a view: a part of the followed records, or another layout of them. Its stages take lines that arrive
-//! in rounds.
+//! The outlet that shows a view of the followed records: a part of them, or another layout. Its stages receive the
+//! lines round by round.
 //!
-//! Threads, processes and times are selected here, because followed traces cannot be selected beforehand. Then come
-//! *records*, *select*, *late* and *export*. No record is in two rounds, so at the end of each round all records are
-//! passed on.
+//! The outlet itself selects threads, processes and times, because the traces are not complete when following begins.
+//! The selected lines then pass the stages *records*, *select*, *late* and *export*. A record never continues in the
+//! next round, so at the end of each round all records are passed on.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -42,8 +42,8 @@ use crate::view::select::{Limit, Matching, Selection, limit_reached};
 use crate::view::thread_labels::{Label, ThreadLabels, is_inherited};
 use crate::view::wanted_threads::NamedThread;
 
-/// The number of rounds after which following has reached the present: the records that existed at the beginning are
-/// found in the first round, and passed on by the end of the second.
+/// The number of rounds after which following has reached the present: the first round finds the records that existed
+/// at the beginning, and by the end of the second they are passed on.
 const CATCH_UP_ROUNDS: u32 = 2;
 
 /// The options of the followed view.
@@ -78,19 +78,19 @@ impl FollowedView<'_> {
         Ok(FollowedView { view, selection: view.selection.clone(), zone, until })
     }
 
-    /// Returns whether the requested time is over before any run has begun.
+    /// Returns whether the requested time has ended before any run has begun.
     pub(super) fn is_over(&self) -> bool {
         self.until.as_ref().is_some_and(FollowEnd::is_over_before_start)
     }
 }
 
-/// The facts that the view needs about a thread, besides the thread's origin.
+/// What the view knows about a thread, besides the thread's origin.
 struct ThreadFacts {
-    /// Whether the thread has a label. It may get another one.
+    /// Whether the thread has got a label, which may change with the thread's name.
     is_labelled: bool,
-    /// The first requested ticks of the thread.
+    /// The ticks from which on the thread's lines are requested.
     since: u64,
-    /// The first ticks after the requested ones.
+    /// The ticks from which on the thread's lines are not requested any more.
     until: u64,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct ViewOutlet<'a> {
     wanted: &'a FollowedView<'a>,
     needs_clock: bool,
     times: Times,
-    /// The times of the first and the last line that existed when following began.
+    /// The period of the lines that existed when following began; `None` before that.
     period: Option<Period>,
     processes: HashSet<(Vec<u8>, u32, u32)>,
     numbers: HashMap<ThreadKey, usize>,
@@ -108,16 +108,16 @@ pub(super) struct ViewOutlet<'a> {
     labels: ThreadLabels,
     /// The names of functions, if they are needed.
     names: Option<SharedNames>,
-    /// Whether a line after the requested time was seen.
+    /// Whether a line after the end of the requested time has arrived.
     is_past: bool,
     rounds: u32,
     records: RecordJoiner<LossCounter<Matching<'a, Limit<LateRecordMarker<TextOutput>>>>>,
 }
 
 impl<'a> ViewOutlet<'a> {
-    /// Returns an outlet that shows the wanted view in `out`, as `request` specifies. `terminal` is true if `out` is a
-    /// terminal. `anew` is true if no run existed when following began, so that there are no earlier records of which
-    /// the last could be shown.
+    /// Returns an outlet that shows the view `wanted` in `out`, in the layout that `request` specifies. `terminal` says
+    /// whether `out` is a terminal, and `colours` whether the output has colours. `anew` says whether no run existed
+    /// when following began; then there are no earlier records, of which only the last might be requested.
     pub(super) fn new(
         wanted: &'a FollowedView<'a>,
         request: &Request,
@@ -177,7 +177,7 @@ impl<'a> ViewOutlet<'a> {
         self.limit().next_mut().next_mut()
     }
 
-    /// Returns the number of a thread. If the thread is new, it gets a number, and `lines` are its first lines.
+    /// Returns the number of a thread. A new thread gets the next number; `lines` are its first lines.
     fn number(&mut self, of: &ThreadKey, lines: &[u8]) -> usize {
         if let Some(&number) = self.numbers.get(of) {
             self.name(number, of, lines);
@@ -208,8 +208,8 @@ impl<'a> ViewOutlet<'a> {
         number
     }
 
-    /// Reads the thread's names from `lines`, if they are there, and determines whether the thread is shown. A thread
-    /// that was wanted by an earlier name stays wanted.
+    /// Reads the thread's names from `lines`, if they contain any, and determines whether the thread is shown. A thread
+    /// that was selected by an earlier name stays selected.
     fn name(&mut self, number: usize, of: &ThreadKey, lines: &[u8]) {
         let name = thread_name(lines);
         let known = &mut self.known[number];
@@ -236,7 +236,7 @@ impl<'a> ViewOutlet<'a> {
         }
     }
 
-    /// Reads the modules recorded in `lines`, which the view may leave out.
+    /// Reads from `lines` which modules are mapped, for the names of functions. The view may leave these lines out.
     fn learn_modules(&mut self, number: usize, lines: &[u8]) {
         let Some(names) = self.names.clone() else { return };
         let mut names = lock(&names);
@@ -251,7 +251,8 @@ impl<'a> ViewOutlet<'a> {
         }
     }
 
-    /// Sets the clock of a thread to the clock of its run, and determines the requested ticks of the thread.
+    /// Sets the clock of a thread to the clock of its run, and determines from which ticks on, and up to which, the
+    /// thread's lines are requested.
     fn set_times(&mut self, number: usize) {
         let Some(period) = self.period else { return };
         let origin = &mut self.records.next_mut().next.next_mut().next_mut().next_mut().origins[number];
@@ -267,7 +268,7 @@ impl<'a> ViewOutlet<'a> {
         }
     }
 
-    /// Keeps those `lines` that are in the requested range of time, in `self.text`.
+    /// Puts the lines that are in the requested range of time into `self.text`.
     fn keep_wanted(&mut self, number: usize, lines: &[u8]) {
         let ThreadFacts { since, until, .. } = self.known[number];
         self.text.clear();
@@ -373,7 +374,8 @@ impl Outlet for ViewOutlet<'_> {
     }
 }
 
-/// The stage before *select*: it counts losses if a pattern leaves out the lines that report them.
+/// The stage before *select*: it counts the losses and the damage that lines report, because the pattern of `--grep`
+/// may leave out these lines.
 struct LossCounter<T> {
     next: T,
     watches: bool,
@@ -400,18 +402,18 @@ impl<T: RecordSink> RecordSink for LossCounter<T> {
 struct TextOutput {
     format: Box<dyn Export>,
     origins: Vec<Origin>,
-    /// The lines that are written next.
+    /// The text that is written next.
     made: Vec<u8>,
     out: Box<dyn Write>,
     lines: u64,
-    /// The word for what happened to the lines: `shown`, or `counted` by a summary.
+    /// A word for what happened to the lines: `shown`, or `counted` if the view is a summary.
     verb: &'static str,
-    /// The area on the terminal, if there is one, in which the output so far is drawn.
+    /// The area on the terminal in which the output so far is drawn again and again, if the layout needs one.
     redrawn: Option<Redrawn>,
 }
 
 impl TextOutput {
-    /// Writes all output, or draws it again.
+    /// Writes the output of the round, or draws all output so far again.
     fn end_round(&mut self) -> io::Result<()> {
         if let Some(redrawn) = self.redrawn.as_mut().filter(|redrawn| redrawn.is_due()) {
             self.format.current_output().into_iter().for_each(|text| redrawn.draw(text));

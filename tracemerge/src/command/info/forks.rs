@@ -1,12 +1,12 @@
-//! Trees of runs: one program and its forks. A `# run` line names the run at the root of its tree, not the runs
-//! between.
+//! Trees of forked processes: a program's run and the runs of its forks. A `# run` line names only the run at the root
+//! of its tree, not the parents between.
 
 use std::collections::BTreeMap;
 
 use crate::command::info::model::{ForkTree, RunInfo};
 
-/// Returns the trees of forked processes among `runs`, by boot and root in the order of the runs; sets `root_pid` in
-/// each run.
+/// Groups `runs` into trees of forked processes, by boot and root, in the order in which the trees appear; sets
+/// `root_pid` in each run.
 pub(super) fn trees(runs: &mut [RunInfo]) -> Vec<ForkTree> {
     let mut trees: Vec<ForkTree> = Vec::new();
     let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();

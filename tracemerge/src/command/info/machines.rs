@@ -1,4 +1,5 @@
-//! The machines of the traces, as rows: the interval in which the clock of each is.
+//! The machines of the traces, as rows of a table: how the clock of each machine relates to that of the reference
+//! machine, and with which error.
 
 use serde::{Serialize, Serializer};
 use trace_format::meta::Run;
@@ -11,7 +12,7 @@ use crate::ui::table::Alignment::{Left, Right};
 use crate::ui::units::{duration, signed_duration};
 use crate::view::rows::{self, Column, JsonRow, Row, Value};
 
-/// A machine, with the certainty of its times.
+/// A machine, with the errors of its times and its messages to other machines.
 #[derive(Debug)]
 pub(super) struct MachineInfo {
     /// The id of the machine's boot.
@@ -20,16 +21,16 @@ pub(super) struct MachineInfo {
     pairs: Vec<PairInfo>,
 }
 
-/// The messages between a machine and another one.
+/// The counts of messages between a machine and another machine, matched by sending and receiving.
 #[derive(Debug, Serialize)]
 struct PairInfo {
     /// The id of the other machine's boot.
     boot: String,
-    /// The number of matched messages that agree.
+    /// The number of matched messages that agree with each other.
     kept: u64,
-    /// The number of matched messages that prove nothing.
+    /// The number of matched messages that were not used: no other messages support them, or a clock was set near them.
     unused: u64,
-    /// The number of matched messages that contradict others.
+    /// The number of matched messages that contradict other messages.
     contradictory: u64,
 }
 
@@ -137,7 +138,7 @@ impl Serialize for MachineInfo {
     }
 }
 
-/// Returns the machines whose files are `sources`. `sources` has the files of each boot, and `runs` has their runs.
+/// Returns the machines of the traces. `sources` are the files of each boot, and `runs` the run of each of these files.
 pub(super) fn of(
     sources: &[Vec<Source>],
     runs: &[Vec<Option<Run>>],
@@ -158,7 +159,7 @@ pub(super) fn of(
     all.into_iter().zip(&boots).map(info).collect()
 }
 
-/// Returns the machines as a table, and their pairs below it.
+/// Returns the machines as a table, followed by a line for each pair of machines.
 pub(super) fn table(machines: &[MachineInfo]) -> String {
     let mut text = rows::table(machines, "");
     for machine in machines {

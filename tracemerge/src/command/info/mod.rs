@@ -36,7 +36,7 @@ use crate::view::thread_labels::{Label, TraceOfThread, labels};
 /// The options of the command `info`.
 #[derive(Clone, Debug)]
 pub(crate) struct InfoOptions {
-    /// The wanted runs.
+    /// The choice of runs to list.
     pub choice: Choice,
     /// The form of the output: a table, JSON or comma-separated values.
     pub form: RowForm,
@@ -52,16 +52,15 @@ struct ReadFile<'a> {
     alive: bool,
     audit: Audit,
     bytes: u64,
-    /// The thread's name, as views read it.
+    /// The thread's name, as views determine it.
     name: Vec<u8>,
     label: Label,
 }
 
-/// Writes the facts about the traces of `app` to standard output. Comma-separated values have a row for each thread, or
-/// for each machine if `options` say so.
+/// Writes the facts about the traces of `app` to standard output, in the form that `options` name. Comma-separated
+/// values have a row for each thread or, if `options.machines`, for each machine.
 ///
-/// # Errors
-/// If there is no trace, or if standard output does not accept the text.
+/// # Errors If there is no trace, or if standard output does not accept the text.
 pub(crate) fn info(app: &App, options: &InfoOptions, messages: &mut Messages) -> Result<(), Error> {
     let text = text(app, options, messages)?;
     print(options.form.content(), text.as_bytes())
@@ -87,14 +86,14 @@ pub(crate) fn text(app: &App, options: &InfoOptions, messages: &mut Messages) ->
     if form.json { info.to_json() } else { Ok(table::of(&info)) }
 }
 
-/// The open files of all boots, with their runs.
+/// The open trace files of all boots, with their runs.
 #[derive(Default)]
 struct Opened<'a> {
-    /// The parts of the files of each boot; `runs` has the run of each part.
+    /// For each boot, its sources. A file may consist of several sources; `runs` has the run of each source.
     sources: Vec<Vec<Source>>,
     runs: Vec<Vec<Option<Run>>>,
-    /// Each file, with whether its run is alive, the index of its boot, and the range of its parts among the boot's
-    /// `sources`.
+    /// Each trace file, with three facts: whether its run is alive, the index of its boot, and the range of its sources
+    /// among the boot's sources.
     files: Vec<(&'a Trace, bool, usize, Range<usize>)>,
 }
 
@@ -238,7 +237,8 @@ fn of_run(run: Option<&Run>, files: &[ReadFile<'_>]) -> RunInfo {
     }
 }
 
-/// Returns a word for the state of a run that is not alive, from the ends of its threads' traces.
+/// Returns a word for the state of a run that is not alive: `killed`, `ended` or `unknown`, depending on how its
+/// threads' traces end.
 fn state(threads: &[ThreadInfo]) -> &'static str {
     let mut ends = threads.iter().filter_map(|thread| thread.end.as_deref());
     let deaths = [EndReason::Killed, EndReason::Panic];

@@ -23,7 +23,7 @@ pub(super) const VERSION: u32 = 1;
 /// All facts about the traces of an application.
 #[derive(Debug, Serialize)]
 pub(super) struct TraceInfo {
-    /// The version of this layout.
+    /// The version of this JSON layout, `VERSION`.
     pub version: u32,
     /// The application, as the user wrote it.
     pub app: String,
@@ -35,12 +35,12 @@ pub(super) struct TraceInfo {
     pub span_ns: Option<u64>,
     /// The number of threads in all runs.
     pub threads: u64,
-    /// The sums over all runs.
+    /// The sums over the files of all runs.
     #[serde(flatten)]
     pub sums: Sums,
-    /// The trees of forked processes, each a program and its forks.
+    /// The trees of forked processes: each consists of a program's run and the runs of its forks.
     pub trees: Vec<ForkTree>,
-    /// The machines, by boot.
+    /// The machines, one for each boot.
     pub machines: Vec<MachineInfo>,
     /// The runs, by boot and pid.
     pub runs: Vec<RunInfo>,
@@ -49,13 +49,13 @@ pub(super) struct TraceInfo {
 /// A program and its forks.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct ForkTree {
-    /// The id of the run at the root.
+    /// The id of the run at the root of the tree.
     pub root: String,
-    /// The process id of the run at the root, if that run is among the listed ones.
+    /// The process id of the run at the root of the tree, if this run is listed, too.
     pub root_pid: Option<u32>,
     /// The id of the machine's boot.
     pub boot: String,
-    /// The ids of the runs, in the order of `runs` in [`TraceInfo`].
+    /// The ids of the tree's runs, in the order in which [`TraceInfo`] lists them.
     pub runs: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct RunInfo {
     pub run: Option<String>,
     /// The id of the run at the root of the tree of forked processes.
     pub root: Option<String>,
-    /// The process id of the run at the root, if that run is among the listed ones.
+    /// The process id of the run at the root of the tree, if this run is listed, too.
     pub root_pid: Option<u32>,
     /// The process id.
     pub pid: Option<u32>,
@@ -76,11 +76,11 @@ pub(super) struct RunInfo {
     pub boot: Option<String>,
     /// The version of the files' format.
     pub format_version: Option<u32>,
-    /// The state of the run: `alive`, `ended`, `killed`, or `unknown` if no file has an end.
+    /// The state of the run: `alive`, `ended`, `killed`, or `unknown` if no thread's trace states how it ended.
     pub state: &'static str,
-    /// The id of the thread whose panic ended the process; `null` if there is none or it is unknown.
+    /// The id of the thread whose panic ended the process; `null` if no panic did, or if it is unknown.
     pub panic_tid: Option<u64>,
-    /// The name of the signal that ended the process, or its number; `null` if there is none or it is unknown.
+    /// The name or the number of the signal that ended the process; `null` if no signal did, or if it is unknown.
     pub signal: Option<String>,
     /// The status with which the process exited; `null` if it is unknown, or if it was 0 at an `exit`.
     pub status: Option<u32>,
@@ -89,7 +89,7 @@ pub(super) struct RunInfo {
     pub cause: Cause,
     /// The time when the run began, in nanoseconds since 1970.
     pub start_wall_ns: Option<u64>,
-    /// The time that the start of the run cost the program's threads, in nanoseconds; `null` if no file records it.
+    /// How long the start of the tracer delayed the program's threads, in nanoseconds; `null` if no file states it.
     pub start_ns: Option<u64>,
     /// The time of the first message, in nanoseconds since the run began.
     pub first_ns: Option<i64>,
@@ -103,45 +103,46 @@ pub(super) struct RunInfo {
     pub span_ns: Option<u64>,
     /// The quality of the run's clock.
     pub clock: ClockInfo,
-    /// The sums over all threads of the run.
+    /// The sums over the files of the run.
     #[serde(flatten)]
     pub sums: Sums,
-    /// The threads, by when they began.
+    /// The threads, sorted by the ticks at which they began.
     pub threads: Vec<ThreadInfo>,
 }
 
 /// The quality of a run's clock: how exactly ticks convert to times.
 #[derive(Debug, Serialize)]
 pub(super) struct ClockInfo {
-    /// The kind of ticks: `ordered`, `fast` or `system`.
+    /// The clock that the ticks come from: `ordered`, `fast` or `system`.
     pub kind: Option<&'static str>,
     /// The number of ticks in a second; `null` if there is only one reading of both clocks and the machine has been
     /// restarted since.
     pub ticks_per_second: Option<f64>,
-    /// The number of readings of the ticks and the wall clock at the same moment.
+    /// The number of readings of the clocks; each reading states ticks and wall time at the same moment.
     pub readings: u64,
-    /// The drift of the counter against the wall clock, in parts per million: how much faster it is in the last
-    /// interval between two readings than in the first; `null` if there are fewer than two intervals.
+    /// The drift of the tick counter against the wall clock, in parts per million: how much faster the counter is in
+    /// the last interval between two readings than in the first. `null` if there are fewer than two intervals.
     pub drift_ppm: Option<f64>,
-    /// The largest error that times would have at a reading of both clocks if this reading were missing, in
-    /// nanoseconds; `null` if there are fewer than two intervals.
+    /// An estimate of the error of times, in nanoseconds: the largest error that a time at a reading of the clocks
+    /// would have without this reading. `null` if there are fewer than two intervals between readings.
     pub uncertainty_ns: Option<u64>,
-    /// The steps of the wall clock, at which it was set or the machine was suspended, in order.
+    /// The steps of the wall clock, in order: it was set, or the machine was suspended.
     pub steps: Vec<StepInfo>,
 }
 
 /// A step of the wall clock between two readings.
 #[derive(Debug, Serialize)]
 pub(super) struct StepInfo {
-    /// The reason: `set` or `suspended`.
+    /// The cause of the step: the clock was `set`, or the machine was `suspended`.
     pub cause: &'static str,
-    /// The nanoseconds by which the wall clock was set (negative: back), or for which the machine was suspended.
+    /// The size of the step in nanoseconds: by how much the wall clock was set (negative: back), or for how long the
+    /// machine was suspended.
     pub ns: i64,
     /// The wall clock at the last reading before the step, in nanoseconds since 1970.
     pub before_wall_ns: u64,
     /// The wall clock at the first reading after the step, in nanoseconds since 1970.
     pub after_wall_ns: u64,
-    /// The step in words.
+    /// A description of the step in words.
     #[serde(skip)]
     pub text: String,
 }
@@ -164,9 +165,9 @@ impl StepInfo {
 /// A thread of a run.
 #[derive(Debug)]
 pub(super) struct ThreadInfo {
-    /// The id of the run.
+    /// The id of the run that the thread belongs to, 8 hex digits.
     pub run: Option<String>,
-    /// The process id.
+    /// The id of the process that the thread belongs to.
     pub pid: Option<u32>,
     /// The operating system's id of the thread.
     pub tid: u64,
@@ -174,11 +175,11 @@ pub(super) struct ThreadInfo {
     pub name: String,
     /// The thread's label: its name in all views.
     pub label: String,
-    /// The memory of the thread's ring: `shared` or `private`.
+    /// The kind of memory that the thread's ring is in: `shared` or `private`.
     pub ring: Option<&'static str>,
-    /// Whether the process still runs.
+    /// Whether the thread's process still runs.
     pub alive: bool,
-    /// The end of the thread's trace, as [`Row::COLUMNS`] describes it.
+    /// How the thread's trace ends: the reason in its `# end` line; `None` if the trace has no end.
     pub end: Option<String>,
     /// The time of the first message, in nanoseconds since the run began.
     pub first_ns: Option<i64>,
@@ -303,8 +304,8 @@ impl Row for ThreadInfo {
 }
 
 impl ThreadInfo {
-    /// Returns a text for the end of the thread's trace, which also mentions a private ring and several files, if the
-    /// thread has these.
+    /// Returns a text about the end of the thread's trace. The text also mentions a private ring, and the number of
+    /// files if there are several.
     fn end_in_words(&self) -> String {
         let none_yet = if self.alive { "alive" } else { "no end" };
         let mut end = self.end.as_deref().unwrap_or(none_yet).to_owned();
@@ -324,37 +325,37 @@ impl Serialize for ThreadInfo {
     }
 }
 
-/// Returns the cell of a table for a time or a number that is not there.
+/// Returns what a table shows in place of a time or a number that is not known.
 fn none() -> String {
     "-".to_owned()
 }
 
-/// Sums over files, of a thread, a run or all runs.
+/// Sums over trace files: those of a thread, of a run, or of all runs.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Sums {
-    /// The number of trace files, or of rings whose text is not in a file yet.
+    /// The number of trace files; a ring whose records are in no file yet counts as a file.
     pub files: u64,
     /// The number of messages.
     pub records: u64,
     /// The number of bytes of text.
     pub bytes: u64,
-    /// The number of times that a thread reports to have waited for room in its ring.
+    /// How often threads waited for room in their rings, as far as the files report it.
     pub stalls: u64,
-    /// The total time that threads report to have waited for room in their rings, in nanoseconds.
+    /// How long threads waited for room in their rings, in nanoseconds in total, as far as the files report it.
     pub stall_ns: u64,
-    /// The number of messages reported lost.
+    /// The number of messages that the files report as lost.
     pub lost: u64,
-    /// The lost messages by reason.
+    /// The number of lost messages for each reason.
     pub lost_by_reason: BTreeMap<String, u64>,
-    /// The number of damaged places in the files: bytes that are not a line of the thread's trace.
+    /// The number of damaged places in the files: sequences of bytes that are not lines of the thread's trace.
     pub damaged: u64,
-    /// The counts of lines whose kinds only later versions know, by their kinds.
+    /// The number of lines of each kind that this version does not know, because a later version has written them.
     #[serde(skip_serializing_if = "OtherKinds::is_empty")]
     pub other_kinds: OtherKinds,
 }
 
 impl Sums {
-    /// Adds other sums to these.
+    /// Adds the sums `other` to these sums.
     pub(super) fn add(&mut self, other: &Sums) {
         for (sum, more) in [
             (&mut self.files, other.files),

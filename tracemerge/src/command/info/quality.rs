@@ -11,13 +11,13 @@ use crate::time::steps::ClockStep;
 /// A run's clock, and the readings from which it was made.
 pub(super) struct ClockQuality<'a> {
     run: Option<&'a Run>,
-    /// The readings of the ticks and the wall clock in the files, by ticks, without duplicates.
+    /// The readings of ticks and wall clock in the files, sorted by ticks, without duplicates.
     anchors: Vec<Anchor>,
     clock: Option<TickClock>,
 }
 
 impl<'a> ClockQuality<'a> {
-    /// Returns the clock of `run` from the readings `clock_readings` in its files.
+    /// Makes the clock of `run` from `clock_readings`, the readings of the clocks in its files.
     pub(super) fn of(run: Option<&'a Run>, clock_readings: impl Iterator<Item = Anchor>) -> ClockQuality<'a> {
         let mut anchors: Vec<Anchor> = clock_readings.collect();
         anchors.sort_unstable();
@@ -26,12 +26,14 @@ impl<'a> ClockQuality<'a> {
         ClockQuality { run, anchors, clock: clock.filter(TickClock::rate_is_known) }
     }
 
-    /// Returns the time of the wall clock at these ticks, in nanoseconds since 1970.
+    /// Returns the time of the wall clock at these ticks, in nanoseconds since 1970; `None` if the clock's rate is not
+    /// known.
     pub(super) fn wall(&self, ticks: u64) -> Option<u64> {
         self.clock.as_ref().map(|clock| clock.wall(Ticks(ticks)).0)
     }
 
-    /// Returns the time at these ticks, in nanoseconds of steady time since the run began; negative before.
+    /// Returns the time at these ticks, in nanoseconds of steady time since the run began, which is negative for
+    /// earlier ticks; `None` if the clock's rate is not known.
     pub(super) fn since_start(&self, ticks: u64) -> Option<i64> {
         let (clock, run) = (self.clock.as_ref()?, self.run?);
         let (start, time) = (clock.steady(run.ticks), clock.steady(Ticks(ticks)));

@@ -1,4 +1,4 @@
-//! The facts that `info` prints, for people.
+//! The facts that `info` prints, as text for people.
 
 use itertools::Itertools;
 use trace_format::wall::Wall;
@@ -10,7 +10,7 @@ use crate::ui::messages::{Grouped, count};
 use crate::ui::units::{bytes, duration};
 use crate::view::rows;
 
-/// The number of forks of a process that are listed.
+/// The maximum number of forks that are listed for a process.
 const MAX_LISTED_FORKS: usize = 12;
 
 /// Returns the facts about the traces as text: a table of threads for each run.
@@ -60,12 +60,12 @@ fn amounts(sums: &Sums) -> String {
     text
 }
 
-/// Returns whether `fork` was forked from `root`, or from one of its forks.
+/// Returns whether `fork` descends from `root` by forks.
 fn is_fork_of(fork: &RunInfo, root: &RunInfo) -> bool {
     root.run.is_some() && (&fork.root, &fork.boot) == (&root.run, &root.boot) && fork.run != root.run
 }
 
-/// Returns the facts of a run as text; `forks` are the processes forked from it.
+/// Returns the facts of a run as text. `forks` are the process ids of the processes that descend from it by forks.
 fn of_run(run: &RunInfo, forks: &[u32]) -> String {
     let unknown = || "?".to_owned();
     let mut text = match (&run.exe, run.pid) {

@@ -1,5 +1,5 @@
-//! The answer to a query, printed as a table, as JSON or as comma-separated values. DuckDB passes each row as an object
-//! of JSON, in a line of its own.
+//! The answer to a query, printed as a table, as JSON or as comma-separated values. DuckDB writes each row as one line
+//! with a JSON object.
 
 use std::fmt;
 use std::io::{self, BufRead, Read, Write};
@@ -16,13 +16,13 @@ use crate::ui::table::{Alignment, Columns};
 use crate::view::export::csv::put_cell;
 use crate::view::rows::{RowForm, VERSION};
 
-/// The greatest length of a row, in bytes.
+/// The greatest length of a line of DuckDB's answer, which is one row, in bytes.
 const LONGEST_ROW: u64 = 64 << 20;
-/// The greatest number of rows of a table, and the greatest number of their bytes: all rows are in memory until the
-/// widths of the columns are known.
+/// The greatest number of rows that a printed table may have, and the greatest number of bytes of these rows. All rows
+/// are kept in memory until the widths of the columns are known.
 const MAX_TABLE: (u64, usize) = (10_000, 64 << 20);
 
-/// The names and values of a row, in order.
+/// The names of a row's columns and their values, in order.
 struct Pairs(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Pairs {
@@ -47,8 +47,8 @@ impl<'de> Deserialize<'de> for Pairs {
     }
 }
 
-/// Returns the names and values of the row in a line of DuckDB's answer. A line that is not an object of JSON, such as
-/// a plan, is a row with one text.
+/// Returns the names and values of a row, which is a line of DuckDB's answer. A line that is not a JSON object, such as
+/// a line of a query plan, is a row with one column, `text`.
 fn pairs_of(line: &str) -> Vec<(String, Value)> {
     match serde_json::from_str(line) {
         Ok(Pairs(pairs)) => pairs,
@@ -56,7 +56,7 @@ fn pairs_of(line: &str) -> Vec<(String, Value)> {
     }
 }
 
-/// Returns the text of a value in a cell; `unknown` stands for `null`.
+/// Returns a value as the text of a cell; `unknown` is the text for `null`.
 fn text_of(value: Value, unknown: &str) -> String {
     match value {
         Value::Null => unknown.to_owned(),
@@ -65,7 +65,7 @@ fn text_of(value: Value, unknown: &str) -> String {
     }
 }
 
-/// Rows with the same columns, in a table.
+/// A table to be printed, of rows with the same columns.
 struct Sheet {
     names: Vec<String>,
     rows: Vec<Vec<Value>>,
@@ -73,7 +73,7 @@ struct Sheet {
 }
 
 impl Sheet {
-    /// Returns the rows as the text of a table.
+    /// Returns the table as text.
     fn text(self) -> String {
         let side = |column: usize| {
             let is_number =
@@ -91,15 +91,15 @@ impl Sheet {
     }
 }
 
-/// The printed answer so far.
+/// The part of the answer that was printed so far, and what is needed to print the rest.
 struct Printed {
     form: RowForm,
     out: Console,
-    /// The names of the columns of the last row.
+    /// The names of the columns of the previous row: if those of the next row differ, a new table begins.
     names: Vec<String>,
     sheet: Option<Sheet>,
     rows: u64,
-    /// The number of rows that were left out because their table was full.
+    /// The number of rows that are not printed because their table was full.
     left_out: u64,
 }
 
@@ -155,7 +155,7 @@ impl Printed {
     }
 }
 
-/// Reads the next line of DuckDB's answer; `None` at its end.
+/// Reads the next line of DuckDB's answer; returns `None` at the end of the answer.
 fn next_line(rows: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     let read = rows.take(LONGEST_ROW).read_until(b'\n', &mut line)?;
@@ -168,11 +168,10 @@ fn next_line(rows: &mut impl BufRead) -> io::Result<Option<String>> {
     Ok((read > 0).then_some(text))
 }
 
-/// Prints the rows of an answer as they arrive. If the reader of standard output has closed it, the rest is not
-/// printed.
+/// Prints the rows of an answer as they arrive. If standard output is a pipe whose reader has closed it, the remaining
+/// rows are not printed.
 ///
-/// # Errors
-/// The rows cannot be read, or cannot be printed.
+/// # Errors The rows cannot be read, or cannot be printed.
 pub(super) fn show(rows: &mut impl BufRead, form: RowForm, messages: &mut Messages) -> Result<(), Error> {
     let out = Console::stdout(form.content()).map_err(cannot_print)?;
     let mut printed = Printed { form, out, names: Vec::new(), sheet: None, rows: 0, left_out: 0 };

@@ -1,4 +1,5 @@
-//! A session: the data set, DuckDB, and queries from the command line or from standard input.
+//! A session of queries: prepares the data set and DuckDB, and reads queries from the command line or from standard
+//! input.
 
 use std::fs::canonicalize;
 use std::io::{self, BufRead, IsTerminal, Read};
@@ -24,12 +25,12 @@ use crate::view::rows::RowForm;
 
 /// The greatest length of queries that are read from standard input, in bytes.
 const LONGEST_QUERY: u64 = 16 << 20;
-/// The prompt before a query on a terminal, and the one before the further lines of a query.
+/// The prompts on a terminal: for the first line of a query, and for its further lines.
 const PROMPTS: [&str; 2] = ["sql> ", "  -> "];
 /// The words that end a session on a terminal.
 const ENDS: [&str; 4] = ["exit", "quit", ".exit", ".quit"];
 
-/// Asks DuckDB, and prints the answers.
+/// Answers the query of `question`, or the queries on standard input, by DuckDB, and prints the answers.
 pub(super) fn ask(question: &Question, messages: &mut Messages) -> Result<(), Error> {
     let Question { source, query, form, .. } = question;
     let program = Program::find()?;
@@ -59,15 +60,14 @@ pub(super) fn ask(question: &Question, messages: &mut Messages) -> Result<(), Er
     }
 }
 
-/// Returns the error which says that a query cannot be read because of `error`.
+/// Returns the error which says that queries cannot be read from standard input because of `error`.
 fn unread_query(error: io::Error) -> Error {
     Error::plain(format!("cannot read queries from standard input: {error}"))
 }
 
-/// Checks that a query from standard input is not longer than the greatest length that is read.
+/// Checks that a query from standard input is not longer than `LONGEST_QUERY`.
 ///
-/// # Errors
-/// The query is too long.
+/// # Errors The query is too long.
 fn check_length(query: &str) -> Result<(), Error> {
     if query.len() as u64 <= LONGEST_QUERY {
         return Ok(());
@@ -75,8 +75,8 @@ fn check_length(query: &str) -> Result<(), Error> {
     Err(Error::plain(format!("a query on standard input may have at most {LONGEST_QUERY} bytes")))
 }
 
-/// Returns the absolute path of the data set that the user has named, or of a new one that is made of the user's
-/// traces.
+/// Returns the absolute path of a data set: the one that the user has named or, if the user has named traces, a new one
+/// that is made of these traces.
 fn set_of(question: &Question, scratch: &Scratch, messages: &mut Messages) -> Result<PathBuf, Error> {
     let Question { source, request, .. } = question;
     let failed = |error| Error::io("read the data set", source, error);
@@ -101,7 +101,7 @@ fn set_of(question: &Question, scratch: &Scratch, messages: &mut Messages) -> Re
     Ok(set)
 }
 
-/// Prints the answer to a query.
+/// Runs a query, and prints its answer.
 fn answer(engine: &Engine, query: &str, form: RowForm, messages: &mut Messages) -> Result<(), Error> {
     let mut running = engine.start(query)?;
     let shown = show(running.rows(), form, messages);

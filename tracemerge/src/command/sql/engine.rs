@@ -1,6 +1,6 @@
-//! DuckDB as a program: its command, or Python with its module. Each query is a process of its own, which reads the
-//! definitions of views and macros, and then the query. All processes of a session share a database, so that a table
-//! or a view that one query makes is there for the next.
+//! DuckDB as a program: its command, or Python with its module. Each query runs in a process of its own, which first
+//! reads the definitions of views and macros. All processes of a session share a database, so that later queries can
+//! use the tables and views that a query creates.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
@@ -11,25 +11,24 @@ use crate::command::run::find_in_path;
 use crate::os::unfinished::Scratch;
 use crate::ui::error::Error;
 
-/// The program in Python that answers queries by DuckDB's module.
+/// The Python program that answers queries by means of DuckDB's module.
 const DRIVER: &str = include_str!("driver.py");
-/// The greatest length of an error of DuckDB that is shown, in bytes.
+/// The greatest number of bytes that are shown of an error message of DuckDB.
 const LONGEST_ERROR: u64 = 1 << 14;
 
-/// A program that answers queries.
+/// The program by which DuckDB answers queries.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Program {
-    /// DuckDB's command.
+    /// DuckDB's command `duckdb`, at this path.
     Command(PathBuf),
-    /// Python, which has DuckDB's module.
+    /// Python, at this path, with DuckDB's module.
     Python(PathBuf),
 }
 
 impl Program {
-    /// Returns the installed program that answers queries.
+    /// Finds the installed program by which DuckDB answers queries.
     ///
-    /// # Errors
-    /// If there is none.
+    /// # Errors If neither DuckDB's command nor its module for Python is installed.
     pub(super) fn find() -> Result<Program, Error> {
         if let Some(command) = find_in_path(Path::new("duckdb")) {
             return Ok(Program::Command(command));
@@ -49,7 +48,8 @@ impl Program {
     }
 }
 
-/// Returns the command for the program in Python. Without arguments, it ends after it has loaded the module.
+/// Returns a command that runs the Python program. Called without arguments, the program ends as soon as it has loaded
+/// DuckDB's module.
 fn of_python(python: &Path) -> Command {
     let mut command = Command::new(python);
     // Neither the current directory nor the environment name modules.
@@ -57,20 +57,21 @@ fn of_python(python: &Path) -> Command {
     command
 }
 
-/// DuckDB, as it answers the queries of a session about a data set.
+/// DuckDB, set up to answer the queries of a session about one data set.
 #[derive(Debug)]
 pub(super) struct Engine {
     /// The program that answers queries.
     pub program: Program,
-    /// The settings and definitions before each query.
+    /// The settings and definitions that DuckDB reads before each query.
     pub prelude: String,
-    /// The absolute path of the data set. Processes run in it, so that the paths in the definitions are relative.
+    /// The absolute path of the data set. It is the current directory of DuckDB's processes, so the definitions contain
+    /// relative paths.
     pub set: PathBuf,
-    /// The directory with the database, and with the files of a query that needs much memory.
+    /// The temporary directory with the session's database, and with the files of queries that need much memory.
     pub scratch: Scratch,
 }
 
-/// A query that is being answered.
+/// A query that DuckDB is answering.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
@@ -118,10 +119,9 @@ impl Running {
         &mut self.rows
     }
 
-    /// Waits for the end of DuckDB's process. Returns the error that DuckDB has reported, if any.
+    /// Waits for the end of DuckDB's process. Returns the error message of DuckDB, if the query failed.
     ///
-    /// # Errors
-    /// If the end is not known.
+    /// # Errors If it cannot be determined how the process ended.
     pub(super) fn finish(self) -> Result<Result<(), String>, Error> {
         let Running { mut child, mut errors, rows } = self;
         // A query whose rows are not wanted any more ends.

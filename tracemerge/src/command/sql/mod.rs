@@ -4,9 +4,9 @@
 //! command makes views of the tables of a data set, and the macros in `macros.sql`. If the user names an application or
 //! a directory of traces, it first writes a data set from the traces, among the temporary files.
 //!
-//! Data sets and traces may come from strangers. The views name each file of the set, DuckDB may open only files of the
-//! set, it installs and loads no extensions, and no query changes that. Rows come back as lines of JSON, and reach the
-//! terminal through the console, which escapes them.
+//! Data sets and traces may come from strangers. So the views name each file of the set, and DuckDB may neither open
+//! other files nor install or load extensions; no query can change this. DuckDB writes rows as lines of JSON; the
+//! console escapes them before they reach the terminal.
 
 #[cfg(feature = "parquet")]
 mod answer;
@@ -24,24 +24,23 @@ use crate::ui::messages::Messages;
 use crate::view::request::Request;
 use crate::view::rows::RowForm;
 
-/// The request of `sql`: the source of the rows, the query, and the form of the answer.
+/// The user's request to `sql`: the source of the rows, the query, and the form of the answer.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "parquet"), allow(dead_code, reason = "without DuckDB's tables there is no answer"))]
 pub(crate) struct Question {
-    /// A data set, or an application, or a directory with traces.
+    /// The source of the rows: the path of a data set, of an application, or of a directory with traces.
     pub source: PathBuf,
-    /// The query; without it, queries are read from standard input.
+    /// The query; if it is `None`, queries are read from standard input.
     pub query: Option<String>,
     /// The form of the answer.
     pub form: RowForm,
-    /// The user's selection of an application's records.
+    /// The user's selection of records, if the source is not a data set.
     pub request: Request,
 }
 
-/// Asks DuckDB, and prints the answers.
+/// Answers queries by DuckDB, and prints the answers.
 ///
-/// # Errors
-/// If there is no DuckDB, there are no traces, or the data set cannot be read.
+/// # Errors If DuckDB is not installed, if there are no traces, or if the data set cannot be read.
 #[cfg(feature = "parquet")]
 pub(crate) fn sql(question: &Question, messages: &mut Messages) -> Result<(), Error> {
     ask::ask(question, messages)

@@ -1,4 +1,5 @@
-//! The settings and definitions that DuckDB gets before each query: its limits, a view of each table, and macros.
+//! The settings and definitions that DuckDB reads before each query: limits of what queries may do, a view of each
+//! table, and macros.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,13 +9,13 @@ use crate::os::unfinished::Scratch;
 use crate::view::export::parquet::dataset::columns_of_tables;
 use crate::view::export::parquet::schema::ColumnType;
 
-/// The definitions of the macros, which docs/guide.md describes.
+/// The definitions of macros in SQL, which docs/guide.md describes.
 const MACROS: &str = include_str!("macros.sql");
-/// The memory that DuckDB may use before it writes temporary files.
+/// The amount of memory that DuckDB may use before it moves data to temporary files.
 const MEMORY: &str = "1GB";
 
-/// Returns the settings and definitions for a set that consists of `files`, and whose directory is DuckDB's current
-/// one.
+/// Returns the settings and definitions for a data set that consists of `files`. The set's directory has to be DuckDB's
+/// current directory.
 pub(super) fn prelude(files: &[FilePlace], scratch: &Scratch) -> String {
     let mut by_table = BTreeMap::<&str, Vec<String>>::new();
     for place in files {
@@ -61,7 +62,7 @@ fn put_view(table: &str, select: &str, text: &mut String) {
     let _ = writeln!(text, "create or replace view {} as {select};", quoted(table, '"'));
 }
 
-/// Returns the name of a type in SQL.
+/// Returns the SQL name of the type of a column.
 fn type_of(of: ColumnType) -> &'static str {
     match of {
         ColumnType::Integer | ColumnType::FewIntegers => "bigint",
@@ -73,7 +74,7 @@ fn type_of(of: ColumnType) -> &'static str {
     }
 }
 
-/// Returns a text in quotes, for SQL.
+/// Returns a text in quotes, as SQL requires it: quotes inside are doubled.
 fn quoted(text: &str, quote: char) -> String {
     let doubled = text.replace(quote, &format!("{quote}{quote}"));
     format!("{quote}{doubled}{quote}")

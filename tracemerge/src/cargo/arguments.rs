@@ -43,8 +43,8 @@ target/tracer. Build scripts and procedural macros are built as usual, without h
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CargoTask {
     Help,
-    /// Describe the hooks that the compiler can make. The value holds arguments of Cargo, which decide which compiler
-    /// that is.
+    /// Describe the hooks that the compiler can make. The arguments are for Cargo, and determine which compiler it
+    /// uses.
     List(Vec<OsString>),
     Build(BuildRequest),
 }
@@ -54,7 +54,7 @@ pub(super) enum CargoTask {
 pub(super) struct BuildRequest {
     /// The subcommand of Cargo: `build`, `run`, `test` or `bench`.
     pub command: String,
-    /// Whether dependencies are traced, too.
+    /// Whether the dependencies of the workspace are traced, too.
     pub deps: bool,
     /// The crates that are traced; all of them if the list is empty.
     pub crates: Vec<String>,
@@ -62,7 +62,8 @@ pub(super) struct BuildRequest {
     pub include: Vec<String>,
     /// The patterns of functions that have no hooks, even if `include` matches them.
     pub exclude: Vec<String>,
-    /// Whether functions get only room for hooks, which are inactive until the program is run with tracing.
+    /// Whether functions get dormant hooks: only room for hooks, which are activated when the program is run with
+    /// tracing.
     pub dormant: bool,
     /// Whether functions that call nothing are traced, too.
     pub leaf: bool,
@@ -107,7 +108,7 @@ impl ShownView {
     }
 }
 
-/// Reads the arguments after `cargo tracer`.
+/// Reads the arguments that follow `cargo tracer` on the command line.
 pub(super) fn read(args: Vec<OsString>) -> Result<CargoTask, Error> {
     let mut args = args.into_iter();
     let Some(command) = args.next() else { return Ok(CargoTask::Help) };
@@ -165,7 +166,7 @@ pub(super) fn read(args: Vec<OsString>) -> Result<CargoTask, Error> {
 /// What error messages say is expected as the value of `--include` and `--exclude`.
 const PATTERN: &str = "the path of a function";
 
-/// Reads the patterns of paths, separated by commas, which are the value of `option`.
+/// Reads `word`, the value of `option`: patterns of the paths of functions, separated by commas.
 fn paths(option: &str, word: &OsStr) -> Result<Vec<String>, Error> {
     let text = word.to_string_lossy();
     let paths: Vec<String> = patterns::texts(&text).map(str::to_owned).collect();

@@ -302,7 +302,8 @@ fn split_arguments(words: &[OsString]) -> (&[OsString], &[OsString]) {
     words.split_at(end)
 }
 
-/// Returns the value of an option, which is the next word or follows `=`.
+/// Returns the value of `option` on the command line `words`: the word after the option, or the text after `=` in the
+/// same word.
 pub(super) fn value_of<'a>(words: &'a [OsString], option: &str) -> Option<&'a OsStr> {
     words.iter().enumerate().find_map(|(at, word)| {
         if word == option {
@@ -332,8 +333,8 @@ fn without_option(words: &[OsString], option: &str) -> Vec<OsString> {
 struct Directories {
     /// The directory for built programs: the directory `tracer` in Cargo's target directory.
     target: PathBuf,
-    /// The directory for intermediate files, as a value of `build.build-dir`; `None` if Cargo puts these files into the
-    /// directory for programs.
+    /// The directory for intermediate files, in the form of Cargo's setting `build.build-dir`; `None` if Cargo puts
+    /// these files into the directory for programs.
     build: Option<PathBuf>,
 }
 

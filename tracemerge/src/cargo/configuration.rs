@@ -47,8 +47,8 @@ impl Configuration {
         at(&self.all, key)
     }
 
-    /// Returns the program that a setting names, and the program's arguments. If the value is one text instead of a
-    /// list, it is the program alone; if `is_line`, it is split into program and arguments at spaces.
+    /// Returns the program that a setting names, and the program's arguments. If the value is a text instead of a list,
+    /// the text is the program's name or, if `is_line`, a command line that is split at spaces.
     pub(super) fn command(&self, key: &[&str], is_line: bool) -> Option<Vec<OsString>> {
         let value = self.value(key);
         let is_option = value.is_some() && value != at(&self.of_files, key);
@@ -142,9 +142,9 @@ impl Configuration {
         Ok(keys.first().and_then(|key| self.command(&["target", key, "runner"], true)))
     }
 
-    /// Returns whether Cargo appends one runner to another: the runner that the command line gives (`setting`) to the
-    /// list of words that is the runner of a configuration file. Old versions of Cargo do this; then the file's runner
-    /// would start the command line's runner.
+    /// Returns whether Cargo combines the runner in a configuration file, which is a list of words, with the runner on
+    /// the command line, which is `setting`. Old versions of Cargo append the words of `setting` to the list, so that
+    /// the file's runner would start the command line's runner.
     pub(super) fn appends(&self, key: &[&str], setting: &str) -> bool {
         let Some(Value::Array(before)) = self.value(key) else { return false };
         let mut words = if self.has_list_in_files(key) { Vec::new() } else { self.words.clone() };

@@ -44,7 +44,7 @@ impl Attribute {
 }
 
 /// A directory with a path that can be written in every option of the compiler: LLVM splits its options at spaces, and
-/// `rustc` accepts only UTF-8. On Unix, it is a path of the open directory in `/proc`.
+/// `rustc` accepts only UTF-8. On Unix, this path names the open directory through `/proc`.
 #[derive(Debug)]
 pub(super) struct PlainPath {
     path: PathBuf,
@@ -92,7 +92,8 @@ pub(super) enum Hooks {
     Dormant,
     /// The requested functions that call something get hooks; the hooks are always called.
     Called,
-    /// The requested functions that call something get hooks, as with `Called`; the others get room for hooks.
+    /// The requested functions that call something get hooks, as with `Called`; the other requested functions get room
+    /// for hooks.
     WithLeaves,
 }
 
@@ -101,11 +102,11 @@ pub(super) enum Hooks {
 pub(super) struct ListedCrate<'a> {
     /// The arguments that Cargo gives to the compiler.
     pub words: &'a [OsString],
-    /// The arguments that follow `words` and the arguments for the list.
+    /// Further arguments of the compiler, which follow `words` and the arguments for the list.
     pub more: &'a [OsString],
     /// The hooks that the functions get.
     pub hooks: Hooks,
-    /// The patterns of the functions that get hooks or room for hooks; all functions get them if it is `None`.
+    /// The patterns of the functions that get hooks or room for hooks; `None` if all functions get them.
     pub wanted: Option<&'a Patterns>,
 }
 

@@ -1,4 +1,4 @@
-//! The program `cargo-tracer`, which Cargo runs as `cargo tracer`. Its code is in the library beside it.
+//! The program `cargo-tracer`, which Cargo runs as `cargo tracer`. Its code is in the library of this package.
 
 use std::process::ExitCode;
 

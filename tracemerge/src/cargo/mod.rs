@@ -64,7 +64,7 @@ pub(crate) fn main(
     }
 }
 
-/// Prints help; returns the exit status.
+/// Prints the text `help`; returns the exit status.
 fn printed(help: &str) -> u8 {
     match print(Content::Text, help.as_bytes()) {
         Ok(()) => 0,

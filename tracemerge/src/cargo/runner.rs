@@ -60,7 +60,7 @@ pub(super) fn line(own: &Path, show: &str) -> String {
     [&own, "tracer", WORD, show].join(" ")
 }
 
-/// Gives the environment variable `name` of Cargo another value for `command`, and stores the former value for
+/// Sets Cargo's environment variable `name` to another value for `command`, and stores the former value for
 /// [`restore_variables`].
 pub(super) fn replace(command: &mut Command, name: &str, value: Option<&Path>) {
     if let Some(before) = value_of(name) {

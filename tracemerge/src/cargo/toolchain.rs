@@ -73,8 +73,8 @@ impl Toolchain {
         })
     }
 
-    /// Tests whether the compiler makes no hooks in a function if a list gives it the attribute for that. A success is
-    /// stored in `place`, and the test is not repeated.
+    /// Tests whether the compiler makes no hooks in a function if a list of functions says so. A success is stored in
+    /// `place`, and the test is not repeated.
     pub(super) fn probe_choice(&self, library: &Path, place: &Path) -> Result<(), Error> {
         let line = Attribute::NoHooks.line("left_out");
         self.once(place, ("choice", library, wrapper::HOOKS, &line), |directory| {
@@ -92,8 +92,8 @@ impl Toolchain {
         })
     }
 
-    /// Returns the flag, if there is one, by which the compiler leaves room for hooks in every function without a list.
-    /// The answer is stored in `place`, even if there is no such flag.
+    /// Returns the compiler's own flag for room for hooks in every function; `None` if the compiler has no such flag.
+    /// In both cases, the answer is stored in `place`.
     pub(super) fn flag_of_sleds(&self, place: &Path) -> Option<&'static str> {
         // With this variable, a stable compiler takes flags that are not stable.
         let is_unstable = value_of("RUSTC_BOOTSTRAP");
@@ -293,8 +293,8 @@ fn main() {
 }
 ";
 
-/// A test program that shows whether its functions have hooks, and whether a panic calls the hooks of the functions
-/// that it leaves.
+/// A test program that shows whether its functions have hooks, and whether a panic that leaves functions calls their
+/// exit hooks.
 const PROBE: &str = "\
 fn main() {
     std::panic::set_hook(Box::new(|_| ()));

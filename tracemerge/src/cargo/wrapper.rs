@@ -16,8 +16,8 @@ use crate::cargo::listed::{Hooks, ListedCrate};
 use crate::os::environment::of_cargo;
 use crate::ui::messages::Messages;
 
-/// The arguments that make the compiler put hooks into functions: the pass of ThreadSanitizer, reduced to the entries
-/// and exits of functions. With one code unit for each crate, nothing is inlined after the pass.
+/// The arguments that make the compiler put hooks into functions: they run the compiler pass of ThreadSanitizer, but
+/// only for the entries and exits of functions. With one code unit for each crate, nothing is inlined after this pass.
 pub(super) const HOOKS: [&str; 3] =
     ["-Cpasses=tsan", "-Cllvm-args=-tsan-instrument-atomics=0", "-Ccodegen-units=1"];
 
@@ -79,7 +79,8 @@ pub(super) fn link(library: &Path) -> Vec<OsString> {
 }
 
 /// Compiles a crate with `args`: the compiler and its arguments, or only the arguments of `rustdoc`. For a member of
-/// the workspace, Cargo puts the path of this program before the compiler; it is skipped. Returns the exit status.
+/// the workspace, Cargo puts the path of this program before the compiler; this path is skipped. Returns the exit
+/// status.
 pub(super) fn compile(mut args: Vec<OsString>) -> u8 {
     let is_member =
         args.first().is_some_and(|word| of_cargo("RUSTC_WORKSPACE_WRAPPER").as_ref() == Some(word));

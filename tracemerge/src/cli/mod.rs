@@ -27,7 +27,7 @@ use crate::view::rows::{RowForm, row_limit};
 
 const NAME: &str = "tracemerge";
 
-/// The name of the subcommand that shows the help of another one.
+/// The name of the subcommand that shows the help of another subcommand.
 const HELP: &str = "help";
 
 const BRIEF: &str = "\

@@ -95,8 +95,7 @@ pub(crate) struct SyncOptions {
 impl SyncOptions {
     /// Returns the pairs of patterns.
     ///
-    /// # Errors
-    /// A pattern is not a regular expression, or the two of a pair do not belong together.
+    /// # Errors A pattern is not a regular expression, or the two patterns of a pair do not have the same groups.
     pub(crate) fn patterns(&self) -> Result<Vec<SyncPatterns>, String> {
         self.sync.chunks_exact(2).map(|two| SyncPatterns::new(&two[0], &two[1])).collect()
     }
@@ -245,7 +244,7 @@ impl SymbolOptions {
     }
 }
 
-/// Reads a depth of nested calls.
+/// Reads the value of `--depth`: a depth of nested calls, or `all`.
 fn depth(text: &str) -> Result<Depth, String> {
     if text == "all" {
         return Ok(Depth::All);
@@ -254,7 +253,7 @@ fn depth(text: &str) -> Result<Depth, String> {
     most.map_err(|_| "expected a depth of nested calls, such as 20, or all".to_owned())
 }
 
-/// Reads a number of records of a page, as 10M, 500K or 20000.
+/// Reads the value of `--split`: a number of records on a page, such as 10M, 500K or 20000.
 fn records_of_page(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.strip_suffix(['K', 'k']) {
         Some(digits) => (digits, 1000),
@@ -289,7 +288,7 @@ impl SelectionOptions {
 }
 
 impl ViewOptions {
-    /// Returns the view with these options. If there is no `--time`, times have the form that is the layout's default.
+    /// Returns the view that these options request. Without `--time`, the layout determines the form of times.
     fn into_view(self, layout: &dyn Layout) -> View {
         let ViewOptions { selection, time, color, no_pager } = self;
         let time = time.unwrap_or_else(|| layout.default_time());
@@ -297,7 +296,7 @@ impl ViewOptions {
     }
 }
 
-/// Reads a number of records.
+/// Reads the value of `--head` or `--last`: a number of records.
 fn amount(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "expected a number of records, such as 20".to_owned())
 }

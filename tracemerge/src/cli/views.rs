@@ -1,4 +1,4 @@
-//! The subcommands that show views, assembled from the list of views; and the values that name a view or a format.
+//! The subcommands that show views, made from the list of views; and parsers of values that name a view or a format.
 
 use std::path::PathBuf;
 use std::sync::Arc;

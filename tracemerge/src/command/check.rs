@@ -26,13 +26,13 @@ struct Checked<'a> {
     trace: &'a Trace,
     audit: Audit,
     alive: bool,
-    /// Whether the thread's file is raw.
+    /// Whether the thread's file is in raw form, not text.
     raw: bool,
     /// The number of the thread's messages that this command has recovered.
     recovered: u64,
 }
 
-/// Checks the traces of `app`, and writes the result to standard output; with `verbose`, it lists every thread.
+/// Checks the traces of `app`, and writes the result to standard output. If `verbose`, the result lists every thread.
 ///
 /// # Errors
 /// If there is no trace, if no trace can be read, or if standard output does not accept the result.
@@ -56,7 +56,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Reads all chosen traces, and compares their statements about themselves with their records.
+/// Reads all chosen traces, and compares what they state about themselves with the records in them.
 fn audit_all<'a>(found: &'a Found, messages: &mut Messages) -> Vec<Checked<'a>> {
     let mut traces = Vec::new();
     let mut is_alive = liveness_check();
@@ -81,7 +81,7 @@ fn audit_all<'a>(found: &'a Found, messages: &mut Messages) -> Vec<Checked<'a>> 
 }
 
 impl Checked<'_> {
-    /// Reports each reason why the trace is not whole.
+    /// Reports each reason why the trace is not complete.
     fn report_to_user(&self, messages: &mut Messages) {
         let (audit, path) = (&self.audit, shown(&self.trace.path));
         let at = |place: &PartOffset| self.at(*place);
@@ -217,7 +217,7 @@ fn reasons<'a>(losses: impl Iterator<Item = (&'a str, u64)>) -> String {
     losses.map(|(reason, records)| format!("{reason}: {}", Grouped(records))).collect::<Vec<_>>().join(", ")
 }
 
-/// The identity of a thread of a run: boot, pid, run id, tid.
+/// The identity of a thread of a run: boot, process id, run id and thread id.
 type ThreadId<'a> = (&'a [u8], u32, u32, u64);
 
 fn thread_id(run: &Run, tid: u64) -> ThreadId<'_> {

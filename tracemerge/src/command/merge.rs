@@ -236,8 +236,8 @@ fn process_ends(inputs: &Inputs) -> Vec<u64> {
 }
 
 /// Reads names from the lines of all inputs into `context`, as far as the view needs them: the modules if
-/// `of_functions`, and the times at which threads got their labels. Otherwise the view would miss such lines: it leaves
-/// them out, or reaches them too late. Does nothing if the view misses no such line.
+/// `of_functions`, and the times at which threads got their labels. Without this, the view would miss some of these
+/// names, because it leaves out their lines or reaches them too late. If the view misses none, nothing is read.
 fn learn_needed_names(context: &mut Context, inputs: &Inputs, view: &View, needs: Needs, of_functions: bool) {
     let are_left_out = view.leaves_out();
     let of_threads = needs.labels_in_time && (are_left_out || has_several_names(inputs));

@@ -37,8 +37,8 @@ pub(crate) fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> 
     merge::run(&Job { apps: &[app], request, choice }, messages)
 }
 
-/// Returns the time at which a process began, or a time a few seconds earlier. It tells runs of the process from
-/// earlier runs of another process with the same process id.
+/// Returns the time at which a process began, or a time a few seconds earlier. Runs that began before this time belong
+/// to another process, which had the same process id.
 #[cfg(not(windows))]
 fn process_start(pid: u32) -> Option<Wall> {
     /// The number of units in a second, in which Linux states when a process started.
@@ -56,8 +56,8 @@ fn process_start(pid: u32) -> Option<Wall> {
     u64::try_from(since.as_nanos()).ok().map(Wall)
 }
 
-/// Returns the time at which a process began. It tells runs of the process from earlier runs of another process with
-/// the same process id.
+/// Returns the time at which a process began. Runs that began before this time belong to another process, which had the
+/// same process id.
 #[cfg(windows)]
 fn process_start(pid: u32) -> Option<Wall> {
     let started = UNIX_EPOCH.checked_add(process_start_since_epoch(pid)??)?;

@@ -32,7 +32,7 @@ use crate::output::place::Place;
 use crate::ui::messages::{Messages, shown, shown_name};
 use crate::view::thread_states::table_of_totals;
 
-/// The longest time between two readings of the kernel's rings.
+/// The longest time between two readings of the kernel's rings, which contain the states of threads.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The time between two readings of the clocks. Between two readings, the kernel's clock is assumed to be a linear
 /// function of the counter.

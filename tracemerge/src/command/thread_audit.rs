@@ -29,7 +29,7 @@ pub(crate) struct Audit {
     /// The number of lost messages that the trace reports for each known reason, in the order of [`LossReason`].
     pub lost: [u64; LossReason::COUNT],
     /// The number of lost messages that the trace reports for each reason that this version does not know. If there are
-    /// more than `REASONS` of these reasons, the further ones are summed up under the last one.
+    /// more than `REASONS` of these reasons, the messages lost for further ones are added to the last entry.
     pub lost_otherwise: Vec<(Name, u64)>,
     /// The kinds of lines that this version does not know, with the number of lines of each kind.
     pub other_kinds: OtherKinds,
@@ -41,8 +41,7 @@ pub(crate) struct Audit {
     /// The `# end` lines whose counts do not match the lines before them. Each has its position, its content, and the
     /// counts that were found before it: of messages, of losses, and of lines that are counted separately.
     pub wrong_ends: FirstItems<(PartOffset, End, u64, u64, SeparateCounts)>,
-    /// Whether the trace is of an earlier format version, which has no kinds of lines but the known ones, so that a
-    /// line of an unknown kind is damage.
+    /// Whether the trace is of an earlier format version, in which a line of an unknown kind is damage.
     is_earlier_version: bool,
     /// How often tracing was switched off, as far as the trace reports it.
     pub pauses: u64,
@@ -134,7 +133,7 @@ impl Audit {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
     }
 
-    /// Reads the lines in `bytes`, which begin at offset `start`.
+    /// Reads the lines in `bytes`, which begin at the offset `start` of the source with the index `part`.
     fn read(&mut self, part: usize, start: usize, bytes: &[u8]) {
         let mut at = 0;
         loop {

@@ -1,4 +1,5 @@
-//! The decision whether a trace belongs to the named application, and whether its directory is an expected one.
+//! Decides whether a trace belongs to the application that the user has named, and whether the user expects deletions
+//! in the trace's directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -81,7 +81,7 @@ impl NewRun<'_> {
         (TABLES.contains(&&place.table[..]) && is_plain(&place.day) && is_plain(&place.name)).then_some(place)
     }
 
-    /// Returns the place of the run's file in the table of runs.
+    /// Returns the path, in the data set, of the run's file in the table of runs.
     fn place_in_runs(&self) -> FilePlace {
         FilePlace {
             table: RUNS.to_owned(),

@@ -26,7 +26,7 @@ use crate::ui::messages::{Messages, count, shown};
 use crate::view::export::parquet::dataset::{MAX_BYTES, MAX_ROWS, TABLES, TableName, date_of};
 use crate::view::export::parquet::rewrite::rewrite;
 
-/// The greatest number of files that are put together in one step.
+/// The greatest number of files that one step replaces by one file.
 const MAX_FILES: usize = 64;
 /// The greatest number of files that a folder of the present day may have without a compaction.
 const MANY: usize = 100;

@@ -59,7 +59,7 @@ type RunKey = (Vec<u8>, u32, u32);
 struct Counter<'a> {
     counts: CallCounts,
     clocks: &'a Clocks,
-    /// The clock of lines whose run is unknown.
+    /// The clock that is used for lines whose run is unknown.
     unknown: Arc<TickClock>,
     origins: Vec<Origin>,
     /// The index in `origins` of each thread, by the thread's run and id.

@@ -1,10 +1,10 @@
 //! The messages of two threads that have no counterpart: those that are not in a longest common subsequence of both
 //! threads' sorts of messages.
 //!
-//! First, messages are left out whose sort the other thread does not have, and the equal messages at the beginning and
-//! at the end of both threads. In the rest, Myers' greedy algorithm finds the differences if they are few: its time
-//! grows with their number. If they are many, an algorithm on rows of bits finds them, whose time is known beforehand.
-//! If the budget is too small for both algorithms, the threads are compared in parts.
+//! First, two groups of messages are left out: messages of sorts that the other thread does not have, and equal
+//! messages at the beginning and at the end of both threads. In the rest, Myers' greedy algorithm finds the differences
+//! if they are few: its time grows with their number. If they are many, an algorithm on rows of bits finds them, whose
+//! time is known beforehand. If the budget is too small for both algorithms, the threads are compared in parts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ use crate::view::sorts::SortId;
 pub(super) struct Budget(u64);
 
 impl Budget {
-    /// The work for one comparison of two traces: a few tenths of a second.
+    /// The work that one comparison of two traces may do, which takes a few tenths of a second.
     pub(super) const WHOLE: Budget = Budget(1 << 28);
 }
 
@@ -53,7 +53,7 @@ fn without_common_ends<'a>(a: &'a [SortId], b: &'a [SortId]) -> (&'a [SortId], &
     (&a[..a.len() - alike], &b[..b.len() - alike])
 }
 
-/// Returns the elements of `messages` that also occur in `other`, in their order.
+/// Returns the elements of `messages` that `other` contains, too. Their order stays the same.
 fn of_sorts_in(messages: &[SortId], other: &[SortId]) -> Vec<SortId> {
     let sorts: HashSet<SortId> = other.iter().copied().collect();
     messages.iter().copied().filter(|sort| sorts.contains(sort)).collect()
@@ -108,8 +108,8 @@ fn edits(a: &[SortId], b: &[SortId], limit: u64) -> (Option<usize>, u64) {
 }
 
 /// The result of comparing all prefixes of a sequence `a` with a whole sequence `b`: the length of the longest common
-/// subsequence of each prefix and `b`. It is stored as one bit for each element of `a`; the bit is 0 if the prefix that
-/// ends with this element has a length greater by one than the prefix before it.
+/// subsequence of each prefix and `b`. It is stored as one bit for each element of `a`: the bit is 0 if this length
+/// grows by one when a prefix is extended by the element.
 struct Prefixes {
     bits: Vec<u64>,
 }

@@ -15,10 +15,10 @@ use crate::ui::units::duration;
 #[serde(transparent)]
 pub(crate) struct Percent(f64);
 
-/// The functions and messages that became slower by more than is allowed.
+/// The result of `--fail-over`: which functions and messages became slower by more than is allowed.
 #[derive(Debug, Serialize)]
 pub(super) struct FailOver {
-    /// The greatest slowdown that is allowed.
+    /// The greatest slowdown that is allowed, in per cent.
     limit_percent: Percent,
     /// The number of functions and messages whose times could be compared.
     compared: u64,

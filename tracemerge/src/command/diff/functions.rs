@@ -28,7 +28,7 @@ pub(super) struct Functions {
 /// The sums over all calls of functions in a trace.
 #[derive(Debug, Serialize)]
 pub(super) struct AllCalls {
-    /// The number of calls.
+    /// The number of calls of all functions.
     pub calls: u64,
     /// The sum of the self times of all functions, in nanoseconds: the time of a nested call counts once, for the inner
     /// function.
@@ -180,7 +180,7 @@ impl FunctionSide {
         }
     }
 
-    /// Returns the median with its noise, if it is known.
+    /// Returns the median time of a call with its noise, if the median is known.
     pub(super) fn median(&self) -> Option<Median> {
         Some(Median { median: self.median_ns?, noise: self.low_ns.zip(self.high_ns) })
     }

@@ -43,12 +43,12 @@ pub(super) struct UnreadInput {
     sources: Vec<OpenSource>,
 }
 
-/// A source, with the sites of its messages.
+/// A source of the compared trace, with the sites of its messages.
 struct OpenSource {
     source: Source,
     /// The offset of each message whose site is known, and the number of the site.
     sites: Vec<(u64, u32)>,
-    /// Whether the source has the sites of its messages.
+    /// Whether the source records the sites of its messages.
     has_sites: bool,
     /// For each part of `COUNTED` bytes of the text, the number of lines before it; empty until a line number is
     /// requested.
@@ -95,7 +95,7 @@ pub(super) struct ThreadMessages {
     pub sorts: Vec<SortId>,
     /// The position of each message, at the same index as its sort in `sorts`.
     places: Vec<MessagePlace>,
-    /// The ticks of the first message.
+    /// The ticks of the thread's first message.
     began: u64,
     /// The ticks of the last message that was read.
     last: u64,
@@ -110,7 +110,7 @@ struct MessagePlace {
 
 /// A message as the comparison shows it.
 pub(super) struct ShownMessage {
-    /// The file of the message.
+    /// The path of the file that contains the message.
     pub path: PathBuf,
     /// The number of the message's first line in that file, from 1.
     pub line: usize,
@@ -139,7 +139,7 @@ impl UnreadInput {
         Ok(UnreadInput { given, sources })
     }
 
-    /// Returns the number of sources that have the sites of their messages, and the number of all sources.
+    /// Returns the number of sources that record the sites of their messages, and the number of all sources.
     pub(super) fn count_with_sites(&self) -> (usize, usize) {
         (self.sources.iter().filter(|source| source.has_sites).count(), self.sources.len())
     }
@@ -213,7 +213,7 @@ impl Input {
         self.clock.is_some() && self.clocks.each().all(|(_, clock)| clock.rate_is_known())
     }
 
-    /// Returns the measurements of the messages of a sort; `None` if there is no such message.
+    /// Returns the measurements of the messages of a sort; `None` if the trace has no message of this sort.
     pub(super) fn measured(&self, sort: SortId) -> Option<&SortMeasurements> {
         self.measured.get(sort as usize).filter(|measured| measured.count > 0)
     }

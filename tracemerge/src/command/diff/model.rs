@@ -58,17 +58,18 @@ pub(super) struct Comparison {
     /// The calls of functions, if both traces have some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<Functions>,
-    /// The result of `--fail-over`, if the user has given that.
+    /// The result of `--fail-over`, if the user has given this option.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fail_over: Option<FailOver>,
 }
 
-/// Two threads with the same role in both traces, or one thread that has no counterpart in the other trace.
+/// A thread that is compared: two threads, one of each trace, that have the same name without numbers or are the first
+/// threads of their traces; or a thread that has no counterpart in the other trace.
 #[derive(Debug, Serialize)]
 pub(super) struct ThreadComparison {
     /// The name of the thread, escaped as in the trace; a process's first thread has none.
     pub name: Option<String>,
-    /// Whether the messages are the same, in the same order.
+    /// Whether both threads have the same messages in the same order.
     pub same: bool,
     /// The thread in the first trace.
     pub a: Option<ThreadSide>,
@@ -76,9 +77,9 @@ pub(super) struct ThreadComparison {
     pub b: Option<ThreadSide>,
     /// The number of equal messages with which both threads begin.
     pub alike: u64,
-    /// The number of messages that are only in the first trace.
+    /// The number of the thread's messages that are only in the first trace.
     pub only_a: u64,
-    /// The number of messages that are only in the second trace.
+    /// The number of the thread's messages that are only in the second trace.
     pub only_b: u64,
     /// Whether `only_a` and `only_b` are the least possible numbers; otherwise they may be larger than necessary.
     pub exact: bool,
@@ -101,11 +102,11 @@ pub(super) struct ThreadSide {
 /// A message, with its position.
 #[derive(Debug, Serialize)]
 pub(super) struct MessageLine {
-    /// The file of the message.
+    /// The path of the file that contains the message.
     pub file: String,
     /// The number of the message's line in the file, from 1; in a raw file, the number of the line in its text.
     pub line: u64,
-    /// The time since the first message of the trace, in nanoseconds.
+    /// The time between the first message of the trace and this message, in nanoseconds.
     pub since_ns: Option<u64>,
     /// The first line of the message, escaped as in the trace.
     pub text: String,

@@ -1,4 +1,6 @@
-//! Threads with the same role in both traces, and the positions of their first differences.
+//! Matches the threads of both traces by their roles, and finds the first difference of the threads of each pair. The
+//! role of a thread is its name without numbers; the first threads of processes, whose names are those of executables,
+//! have special roles.
 
 use std::collections::HashMap;
 
@@ -17,7 +19,7 @@ pub(super) struct MatchedThreads<'a> {
     pub pools: Vec<Pool<'a>>,
 }
 
-/// Two threads with the same role in both traces, or one thread that has no counterpart in the other trace.
+/// Two threads, one of each trace, that have the same role; or a thread that has no counterpart in the other trace.
 pub(super) struct Pair<'a> {
     /// The thread in the first trace.
     pub a: Option<&'a ThreadMessages>,
@@ -25,9 +27,9 @@ pub(super) struct Pair<'a> {
     pub b: Option<&'a ThreadMessages>,
     /// The number of equal messages with which both threads begin.
     pub alike: usize,
-    /// The number of messages that are only in the first trace.
+    /// The number of the thread's messages that are only in the first trace.
     pub only_a: usize,
-    /// The number of messages that are only in the second trace.
+    /// The number of the thread's messages that are only in the second trace.
     pub only_b: usize,
     /// Whether `only_a` and `only_b` are exact; otherwise they may be larger than necessary.
     pub exact: bool,
@@ -47,7 +49,7 @@ impl Pair<'_> {
     }
 }
 
-/// The role of a thread in its trace.
+/// The role of a thread in its trace, by which it is matched with threads of the other trace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Role {
     /// The thread is the first one of the first process.

@@ -1,5 +1,5 @@
-//! Recognizes lines of a thread that are shown twice otherwise: first read from the thread's ring, and later from a
-//! file.
+//! Recognizes lines of a thread that would otherwise be shown twice: they are read first from the thread's ring, and
+//! later from a file.
 //!
 //! A ring loses lines in two cases: the flusher writes them to a file, which may be another file than the one that is
 //! being read, or newer lines overwrite them. The two cases look the same, so the digests of lost lines are kept for

@@ -35,7 +35,7 @@ pub(super) struct TraceInfo {
     pub span_ns: Option<u64>,
     /// The number of threads in all runs.
     pub threads: u64,
-    /// The sums over the files of all runs.
+    /// Counts of messages, waits and losses, summed over the files of all runs.
     #[serde(flatten)]
     pub sums: Sums,
     /// The trees of forked processes: each consists of a program's run and the runs of its forks.
@@ -59,7 +59,7 @@ pub(super) struct ForkTree {
     pub runs: Vec<String>,
 }
 
-/// A run: one process's life.
+/// A run: a process from its first record to its end.
 #[derive(Debug, Serialize)]
 pub(super) struct RunInfo {
     /// The id of the run, 8 hex digits.
@@ -82,7 +82,8 @@ pub(super) struct RunInfo {
     pub panic_tid: Option<u64>,
     /// The name or the number of the signal that ended the process; `null` if no signal did, or if it is unknown.
     pub signal: Option<String>,
-    /// The status with which the process exited; `null` if it is unknown, or if it was 0 at an `exit`.
+    /// The status with which the process exited; `null` if it is unknown, or if it was 0 and the trace ends with the
+    /// reason `exit`.
     pub status: Option<u32>,
     /// The cause of the process's end: its panic, signal and exit status.
     #[serde(skip)]
@@ -103,7 +104,7 @@ pub(super) struct RunInfo {
     pub span_ns: Option<u64>,
     /// The quality of the run's clock.
     pub clock: ClockInfo,
-    /// The sums over the files of the run.
+    /// Counts of messages, waits and losses, summed over the files of the run.
     #[serde(flatten)]
     pub sums: Sums,
     /// The threads, sorted by the ticks at which they began.
@@ -189,7 +190,7 @@ pub(super) struct ThreadInfo {
     pub first_wall_ns: Option<u64>,
     /// The time of the last message, in nanoseconds since 1970.
     pub last_wall_ns: Option<u64>,
-    /// The sums over the thread's files.
+    /// Counts of messages, waits and losses, summed over the thread's files.
     pub sums: Sums,
 }
 
@@ -330,14 +331,14 @@ fn none() -> String {
     "-".to_owned()
 }
 
-/// Sums over trace files: those of a thread, of a run, or of all runs.
+/// Counts of messages, waits and losses, summed over the trace files of a thread, of a run, or of all runs.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Sums {
     /// The number of trace files; a ring whose records are in no file yet counts as a file.
     pub files: u64,
     /// The number of messages.
     pub records: u64,
-    /// The number of bytes of text.
+    /// The number of bytes of the messages' text.
     pub bytes: u64,
     /// How often threads waited for room in their rings, as far as the files report it.
     pub stalls: u64,

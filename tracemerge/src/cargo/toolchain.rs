@@ -144,8 +144,8 @@ impl Toolchain {
         output_of(self.compile().args(arguments).arg(&source).arg("--out-dir").arg(directory))
     }
 
-    /// Describes the hooks that the compiler can make: one line for each option of `cargo tracer`, with the compiler's
-    /// flags that it uses. Tests all of these hooks in `place`.
+    /// Describes the hooks that the compiler can make: a line for each kind of hooks, with the compiler's flags for
+    /// them. Tests all of these hooks in `place`.
     pub(super) fn describe(&self, library: &Path, place: &Path) -> Result<String, Error> {
         let compiler = self.version.lines().next().unwrap_or("rustc");
         let mut text = format!("{compiler} for {}\n", self.host);

@@ -157,8 +157,8 @@ pub(super) fn compile(mut args: Vec<OsString>) -> u8 {
     })
 }
 
-/// Changes the compiler's arguments that request a statically linked program: this program would crash, because it is
-/// linked with a shared library.
+/// Replaces the request for a statically linked program in the compiler's arguments `words` by one for a dynamically
+/// linked program: a static program would crash, because it is linked with a shared library.
 fn link_dynamically(words: &mut [OsString]) {
     for word in words {
         if let Some(text) = word.to_str().filter(|text| text.contains("target-feature=")) {

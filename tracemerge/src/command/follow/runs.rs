@@ -44,7 +44,7 @@ pub(super) struct Runs {
     alive: HashSet<RunId>,
     /// The runs that are dead and were read to their end.
     finished: HashSet<RunId>,
-    /// The trees of forked processes that have been alive: the boot and the id of the root run of each tree.
+    /// The trees of forked processes that are followed: the boot and the id of the root run of each tree.
     roots: HashSet<(Vec<u8>, u32)>,
     /// The directories that contain files of the runs, each with the beginning of the files' names, which precedes
     /// `.trace.`.

@@ -1,5 +1,5 @@
-//! The sorting of a bucket, the part of a window of time: the stretches that all groups have in the bucket are sorted
-//! by time, and their lines are passed on.
+//! Sorts the lines of one bucket, which is a part of a window of time: collects the stretches of all groups in the
+//! bucket, sorts them by time, and passes on their lines.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -14,15 +14,18 @@ use crate::input::source::Source;
 use crate::merge::group::{Group, Run, Stretch};
 use crate::output::sink::Sink;
 
-/// The number of stretches that are copied while the bytes of a later stretch are fetched into the cache.
+/// The distance of prefetching: while a stretch is copied, the bytes of the stretch this many places later are fetched
+/// into the cache.
 const AHEAD: usize = 8;
-/// The number of bytes of a stretch that are fetched in advance; the processor fetches the following bytes on its own.
+/// The number of bytes at the beginning of a stretch that are prefetched; the processor fetches the bytes after them on
+/// its own.
 const LINES: usize = 512;
 
-/// The key by which stretches are sorted: the ticks of the first line, and the index before sorting.
+/// The key by which stretches are sorted: the ticks of the stretch's first line, and the stretch's index before
+/// sorting.
 type StretchKey = (u64, usize);
 
-/// Passes on the lines of a bucket in the order of their ticks, and lines with the same ticks in the order of their
+/// Passes on the lines of a bucket in the order of their ticks; lines with equal ticks come in the order of their
 /// sorted ranges. `stretches` and `order` are memory that is used again for each bucket.
 pub(super) fn pass_on<'g, S: Sink>(
     sources: &[Source],
@@ -119,8 +122,8 @@ impl Ord for Rest<'_> {
     }
 }
 
-/// Puts into `order` a word for each of the `stretches`, sorted by ticks and then by index. Returns the function that
-/// extracts the index of the stretch from a word.
+/// Sorts `stretches` by ticks and then by index: puts one number for each stretch into `order`, in that order. Returns
+/// the function that extracts the stretch's index from such a number.
 fn sort(stretches: &[Stretch<'_>], order: &mut Vec<u64>) -> impl Fn(u64) -> usize + use<> {
     let (mut first, mut last) = (u64::MAX, 0);
     for stretch in stretches {
@@ -142,8 +145,8 @@ fn sort(stretches: &[Stretch<'_>], order: &mut Vec<u64>) -> impl Fn(u64) -> usiz
     place
 }
 
-/// Returns the number of bytes of `lines` that come before `limit`, and the ticks of the line after these bytes; `None`
-/// if no line is left. `place` is the index of the stretch.
+/// Returns the number of bytes of `lines` that come before the key `limit`, and the ticks of the first line after these
+/// bytes; `None` in place of the ticks if no line is left. `place` is the index of the stretch that has `lines`.
 fn up_to(lines: &[u8], limit: StretchKey, place: usize) -> (usize, Option<u64>) {
     let mut at = 0;
     loop {
@@ -156,8 +159,8 @@ fn up_to(lines: &[u8], limit: StretchKey, place: usize) -> (usize, Option<u64>) 
     }
 }
 
-/// Returns the part of `lines` that still exists in their file, which may have been truncated since the lines were
-/// dealt out.
+/// Returns the part of `lines` that still exists in their file, which may have been truncated after the lines were
+/// dealt out to buckets.
 #[cold]
 fn existing_part<'l>(source: &Source, lines: &'l [u8]) -> &'l [u8] {
     let (Some(end), Some(place)) = (source.truncated_at(), source.place(lines)) else { return lines };

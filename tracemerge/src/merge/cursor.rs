@@ -21,8 +21,8 @@ pub(super) struct LineCursor<'a> {
     pub source: u32,
     /// The bytes of the source up to the end of the range.
     pub bytes: &'a [u8],
-    /// The offset before which all bytes are passed on. It is less than the offset of `line` only if the range begins
-    /// with a bad region.
+    /// The offset up to which all bytes are passed on already. It is less than the offset of `line` only if the range
+    /// begins with bytes that are not a line.
     pub done: usize,
     /// The line and the offset at which it begins; `None` at the end of the range.
     pub line: Option<(usize, LineAt)>,
@@ -40,7 +40,7 @@ pub(super) struct Pass<'a, S> {
     pub number: usize,
     /// The sink that takes the lines that the cursor passes on.
     pub out: &'a mut S,
-    /// The findings of the merge so far, to which the cursor adds.
+    /// The findings of the merge so far, such as counts and damage, to which the cursor adds.
     pub findings: &'a mut Findings,
 }
 
@@ -70,8 +70,8 @@ impl<'a> LineCursor<'a> {
         LineCursor { source, bytes, done: start, line }
     }
 
-    /// Returns the key of the cursor's line; [`TreeKey::EXHAUSTED`] if no line is left. `rank` is the rank of the
-    /// cursor's sorted range.
+    /// Returns the key by which the merge orders the cursor's line; [`TreeKey::EXHAUSTED`] if no line is left. `rank`
+    /// is the rank of the cursor's sorted range.
     #[inline]
     #[must_use]
     pub(super) fn key(&self, rank: usize) -> TreeKey {
@@ -121,8 +121,8 @@ impl<'a> LineCursor<'a> {
         }
     }
 
-    /// Ends the cursor, because the line at the offset `at` was the last: passes on the lines that are not passed on
-    /// yet.
+    /// Passes on the bytes of the range that are not passed on yet, after the range's last line, at the offset `at`,
+    /// was found. The cursor has no line afterwards.
     #[cold]
     fn finish<S: Sink>(&mut self, pass: &mut Pass<'_, S>, at: usize) -> Result<(), Stop> {
         if self.done < self.bytes.len() {
@@ -135,7 +135,8 @@ impl<'a> LineCursor<'a> {
         Ok(())
     }
 
-    /// Writes a `# damaged` line for the bytes from `start` to `end`, with the key of the line at the offset `line`.
+    /// Passes on a `# damaged` line about the bytes from `start` to `end`. The `# damaged` line gets the key of the
+    /// line at the offset `line`.
     #[cold]
     fn put_damaged<S: Sink>(
         &self,
@@ -173,7 +174,7 @@ impl<S: Sink> Pass<'_, S> {
     }
 }
 
-/// A position among the records of a part of a source, which are in order.
+/// A position in a list of records, decoded from a part of one source and sorted by ticks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordCursor<'a> {
     /// The records in which the cursor moves.
@@ -183,7 +184,8 @@ pub(super) struct RecordCursor<'a> {
 }
 
 impl RecordCursor<'_> {
-    /// Returns the key of the cursor's record.
+    /// Returns the key by which the merge orders the cursor's record; `TreeKey::EXHAUSTED` if no record is left. `rank`
+    /// is the rank of the sorted range that has the records.
     #[inline]
     #[must_use]
     pub(super) fn key(&self, rank: usize) -> TreeKey {

@@ -1,5 +1,5 @@
-//! Groups of sorted ranges that are dealt out together: the lines that each range has in a window of time go to
-//! buckets.
+//! Groups of sorted ranges. One thread at a time deals out a group: it puts the lines that the group's ranges have in a
+//! window of time into buckets.
 
 use std::io;
 use std::mem;
@@ -18,17 +18,17 @@ use crate::merge::cursor::{LineCursor, Pass, note_records};
 use crate::merge::windows::Window;
 use crate::output::sink::Sink;
 
-/// The number of bytes that are prefetched from the third next range, so that they arrive from memory while other
-/// ranges are dealt out. The processor fetches the bytes after these on its own.
+/// The number of bytes that are prefetched from the range after the next two, so that the bytes arrive from memory
+/// while other ranges are dealt out. The processor fetches the bytes after these on its own.
 const AHEAD: usize = 1024;
 
-/// The number of bytes after which a group adds the number of bytes that it has dealt out to the sum of all groups.
+/// The number of bytes that a group deals out before it adds them to the sum of all groups.
 const SUM_UPDATE_BYTES: usize = if cfg!(test) { 100 } else { 1 << 20 };
 
-/// The greatest difference of ticks between the first and the last of the neighbouring lines in one stretch.
+/// The greatest difference of ticks between the first and the last line of one stretch.
 const MAX_TICK_SPAN: u64 = u32::MAX as u64;
 
-/// A group of neighbouring sorted ranges. One thread at a time deals them out.
+/// A group of neighbouring sorted ranges. Only one thread at a time deals out the lines of a group.
 #[derive(Debug)]
 pub(crate) struct Group<'a> {
     /// The number of the group, from 0.
@@ -37,10 +37,10 @@ pub(crate) struct Group<'a> {
     period: TickPeriod,
     /// The group's ranges, in order; empty until they are opened.
     open_ranges: Vec<OpenRange<'a>>,
-    /// The lines that the ranges have in the window, in buckets by time. Lines with equal ticks are in their final
-    /// order in each bucket.
+    /// The lines that the ranges have in the window, in one list for each bucket. Lines with equal ticks in one bucket
+    /// are in the order in which they will be passed on.
     buckets: Vec<Vec<Dealt<'a>>>,
-    /// The text of lines that no source contains in this form, such as rendered lines, one line after the other.
+    /// The text of the lines that are not a part of a source's bytes, such as rendered lines, one line after the other.
     text: Vec<u8>,
     /// The records of sources that are not text, if the sink takes records.
     records: Records,
@@ -50,16 +50,16 @@ pub(crate) struct Group<'a> {
     wanted: Option<&'a RecordNeeds>,
     /// The findings in the window that is being dealt out.
     found: Findings,
-    /// The findings in all windows before.
+    /// The findings in all windows before the current one.
     findings: Findings,
     /// A lower bound of the ticks of the first line after the window; `None` if no lines are left.
     pub next: Option<u64>,
-    /// The number of ranges whose lines in this window are dealt out to buckets: fewer than all if the window turned
-    /// out to have too many bytes.
+    /// The number of ranges that are dealt out for this window: not all ranges if the window turned out to have too
+    /// many bytes.
     pub ranges_dealt: usize,
 }
 
-/// A range of a group that is open for reading.
+/// A sorted range of a group, open for reading.
 #[derive(Debug)]
 enum OpenRange<'a> {
     /// A range of text, with a cursor at the beginning of the window and one at the window's end.
@@ -111,16 +111,17 @@ struct Dealt<'a> {
     length: u32,
 }
 
-/// The place of the lines of a stretch in a bucket.
+/// The lines of a stretch in a bucket: the bytes themselves, or the place of a copy.
 #[derive(Clone, Copy, Debug)]
 enum DealtBytes<'a> {
     /// The lines are a part of their source.
     InSource(&'a [u8]),
-    /// The lines are a copy, or they are records; the number is the index of their position in [`Group::copies`].
+    /// The lines are copied, or they are records. The number is an index in [`Group::copies`], which has the place of
+    /// the copy or of the records.
     Copied(usize),
 }
 
-/// The position of a stretch whose lines are not a part of a source.
+/// The place of a stretch whose lines are not a part of a source's bytes.
 #[derive(Clone, Debug)]
 enum Copied {
     /// The stretch's range in [`Group::text`].
@@ -245,7 +246,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Ends the window, because its lines are passed on: the next window begins at the end of this one.
+    /// Ends the current window after its lines were passed on. The next window begins where this window ends.
     pub(crate) fn end_window(&mut self, sources: &[Source]) {
         self.findings.append(mem::take(&mut self.found));
         for range in &mut self.open_ranges {
@@ -285,7 +286,7 @@ impl<'a> Group<'a> {
     }
 
     /// Appends the stretches that the group has in the window's bucket `number` to `all`. Stretches with equal ticks
-    /// are in their final order.
+    /// are in the order in which they will be passed on.
     pub(crate) fn add_bucket<'g>(&'g self, number: usize, all: &mut Vec<Stretch<'g>>) {
         let Some(bucket) = self.buckets.get(number) else { return };
         all.extend(bucket.iter().map(|dealt| {
@@ -307,7 +308,7 @@ impl<'a> Group<'a> {
 }
 
 impl<'a> LineCursor<'a> {
-    /// Leaves out the bytes that the cursor's file has lost by truncation.
+    /// Shortens the cursor's bytes to those that still exist, if the cursor's file was truncated.
     fn end_where_truncated(&mut self, source: &Source, findings: &mut Findings) {
         let Some(end) = source.truncated_at().filter(|&end| end < self.bytes.len()) else { return };
         self.bytes = &self.bytes[..end];
@@ -324,13 +325,13 @@ struct Dealer<'g, 'a> {
     buckets: &'g mut [Vec<Dealt<'a>>],
     text: &'g mut Vec<u8>,
     copies: &'g mut Vec<Copied>,
-    /// The bytes of the range that is being dealt out; lines that are a part of these bytes are not copied. Empty if
-    /// the lines are rendered.
+    /// The bytes of the sorted range that is being dealt out; lines that are a part of these bytes are not copied.
+    /// Empty if the lines are rendered.
     there: &'a [u8],
     /// The ticks of the lines that the sink gets next.
     ticks: u64,
-    /// The bucket that got the previous lines, and their range in `there`. `None` if they were copied, so that the next
-    /// lines cannot extend that range.
+    /// The bucket that got the previous lines, and the range of these lines in `there`. `None` if the previous lines
+    /// were copied, so that the next lines cannot extend that range.
     before: Option<(usize, Range<usize>)>,
     /// The number of bytes dealt out that are not added to the sum of all groups yet.
     bytes: usize,

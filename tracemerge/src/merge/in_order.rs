@@ -1,6 +1,6 @@
-//! The merge of a slice in which all texts are [plain](crate::file::line_index): each line becomes one word, the words
-//! are merged two lists at a time, and the last two lists gather the lines. All other slices are left to the
-//! [tree](crate::merge::loser_tree), which takes lines of any form.
+//! The merge of a slice in which all texts are [plain](crate::file::line_index): each line is represented by one 64-bit
+//! number, its *word*. The words are merged two lists at a time; the merge of the last two lists also gathers the
+//! lines. All other slices are left to the [tree](crate::merge::loser_tree), which takes lines of any form.
 //!
 //! In the tree, the processor has to guess at each line which range is next, and guesses wrongly about every third
 //! time. Here, only the address of the next word depends on which range is next.
@@ -17,9 +17,10 @@ use crate::output::sink::Sink;
 pub(super) struct PartText<'a> {
     /// The index of the lines' source among all sources.
     pub source: usize,
-    /// The bytes of the lines, and the bytes after them in memory, some of which may be copied needlessly.
+    /// The bytes of the lines, followed by the bytes after them in memory: copying may read some of these further
+    /// bytes, too.
     pub bytes: &'a [u8],
-    /// The number of bytes at the beginning of `bytes` that are the lines.
+    /// The number of bytes at the beginning of `bytes` that belong to the lines.
     pub length: usize,
 }
 
@@ -30,13 +31,13 @@ pub(crate) struct InOrderRoom {
     starts: Vec<Vec<u32>>,
     words: Vec<u64>,
     merged: Vec<u64>,
-    /// The number of slices that are left to the tree without being examined, because an earlier slice had a text that
-    /// is not plain. `left` is the number of these slices that are still to come.
+    /// The number of slices that go to the tree without being examined after a slice that had a text that is not plain;
+    /// `left` is how many of them are still to come.
     pause: u32,
     left: u32,
 }
 
-/// The greatest number of slices that are left to the tree without being examined.
+/// The greatest number of slices in a row that go to the tree without being examined.
 const MAX_PAUSE: u32 = 31;
 
 /// Merges the texts of a slice if all are plain, and returns whether it has merged them. If it has not, the texts are
@@ -127,8 +128,8 @@ fn merge_neighbours(words: &[u64], ends: &mut Vec<usize>, merged: &mut [u64]) {
     ends.truncate(lists);
 }
 
-/// Merges two sorted lists of words into one, from both ends at once: the processor does not wait for one end while it
-/// works on the other. No two words are equal.
+/// Merges two sorted lists of words, in which no two words are equal. Works from the beginning and from the end of the
+/// lists in turn: while the processor waits for one comparison, it can do the other.
 fn merge_two(mut one: &[u64], mut other: &[u64], mut merged: &mut [u64]) {
     loop {
         let steps = one.len().min(other.len());

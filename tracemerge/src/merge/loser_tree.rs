@@ -5,8 +5,8 @@
 //! matches between its leaf and the root are played again: `log2 k` comparisons, and no look at any other leaf. A
 //! node holds the key itself, so a match touches no other memory.
 
-/// The key of a line in the merge: its ticks, then the rank of its input. Keys of lines of different inputs are never
-/// equal.
+/// The key by which the merge orders a line: its ticks, then the rank of its input. Keys of lines of different inputs
+/// are never equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TreeKey(u128);
 
@@ -62,8 +62,8 @@ impl LoserTree {
         (self.nodes[0] != TreeKey::EXHAUSTED).then(|| self.nodes[0].rank())
     }
 
-    /// Returns the smallest key of all inputs except `winner`. That key lost against the winner, so it stands on the
-    /// winner's path.
+    /// Returns the smallest key of all inputs except `winner`. That key lost its match against the winner's key, so it
+    /// is in a node between the winner's leaf and the root.
     #[inline]
     #[must_use]
     pub(crate) fn runner_up(&self, winner: usize) -> TreeKey {

@@ -10,14 +10,14 @@ use std::ops::Range;
 use crate::input::source::Source;
 use crate::output::sink::{Batch, Sink};
 
-/// The number of bytes from which on a stretch of lines is not copied.
+/// The least number of bytes of a long stretch. Long stretches are not copied.
 const LONG: usize = if cfg!(test) { 100 } else { 32 << 10 };
-/// The greatest number of parts that are written with one system call.
+/// The number of parts of the output that are gathered and then written with one system call.
 const AT_ONCE: usize = if cfg!(test) { 3 } else { 256 };
-/// The number of bytes of memory that are kept for the lines of later jobs.
+/// The greatest number of bytes of memory that are kept for the lines of later jobs.
 const MAX_KEPT_BYTES: usize = 8 << 20;
-/// The number of bytes that are copied at once after the kernel could not read a mapping because its file was
-/// truncated.
+/// The number of bytes that are copied at a time to write a mapped file that was truncated: the kernel could not read
+/// the mapping directly.
 const STEP: usize = 64 << 10;
 
 /// The merged lines of one job, in order.
@@ -25,7 +25,8 @@ const STEP: usize = 64 << 10;
 pub(crate) struct MergedLines<'a> {
     sources: &'a [Source],
     text: Vec<u8>,
-    /// The long stretches in order, each with the offset in `text` before which it stands.
+    /// The long stretches in order, each with an offset in `text`: the stretch is written before the bytes from that
+    /// offset on.
     long: Vec<(usize, Long)>,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Slices<'a> {
     number: usize,
     /// The parts of records that the sink wants; `None` if it takes lines only.
     wanted: Option<&'a RecordNeeds>,
-    /// The findings in each slice, by its number, because slices are not finished in order.
+    /// The findings in each slice, by the slice's number. They are kept apart because slices are not finished in order.
     found: BTreeMap<usize, Findings>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum SliceJob<'a> {
         slice: Slice,
         /// The parts of records that the sink wants; `None` if it takes lines only.
         wanted: Option<&'a RecordNeeds>,
-        /// The findings in that slice.
+        /// The findings in the slice, to which the merge adds.
         findings: Findings,
     },
 }
@@ -243,7 +243,7 @@ pub(super) fn merge_by_tree<S: Sink>(
     Ok(())
 }
 
-/// The position of the merge in a part of a slice.
+/// A position in the lines, or in the records, that one sorted range has in a slice.
 enum Cursor<'a> {
     Lines(LineCursor<'a>),
     Records(RecordCursor<'a>),

@@ -1,9 +1,9 @@
 //! The merge of many sorted ranges: their lines are dealt out to buckets by time, and each bucket is sorted alone.
 //!
-//! If neighbouring lines of the result are of different files, a tree waits for memory at every line, because this line
-//! decides which line is looked at next. Here instead, each range is read sequentially for a *window* of time, as
-//! caches expect, and the addresses of a bucket's lines are known long before the lines are copied. So this is a bucket
-//! sort: it is as fast as a bucket sort if ticks come somewhat evenly, and its result is right in any case.
+//! If neighbouring lines of the result come from different files, a merge with a tree has to wait for memory at every
+//! line, because only that line decides which line comes next. The merge by windows reads each range sequentially for a
+//! *window* of time, as caches expect, and knows the addresses of a bucket's lines long before it copies the lines. It
+//! is a bucket sort: it is fast if ticks are spread somewhat evenly, and its result is right in any case.
 //!
 //! First all ranges are dealt out, in groups of neighbours. Then the buckets are passed on, each for all groups
 //! together. Both are jobs that threads share. The length of the next window in ticks is estimated from the previous
@@ -24,23 +24,24 @@ use crate::merge::group::Group;
 use crate::merge::work::{MergeWork, Room, Turn};
 use crate::output::sink::Sink;
 
-/// The least wanted number of bytes of the first window. It is less than in later windows, so that a reader of the
-/// output gets the first lines sooner.
+/// The least number of bytes that the first window is to have. Later windows are larger; the first is small, so that a
+/// reader of the output gets the first lines soon.
 const FIRST: usize = if cfg!(test) { 64 } else { 1 << 20 };
-/// The wanted number of bytes of the first window for each range; reading so many bytes makes up for the cost of
-/// visiting the range.
+/// The number of bytes for each range that the first window is to have. Reading this many bytes makes up for the cost
+/// of visiting the range.
 const PER_RANGE: usize = if cfg!(test) { 1 } else { 1 << 10 };
-/// The wanted number of bytes of later windows. Even each of thousands of files has some lines in such a window, so
-/// that reading them makes up for the cost of visiting the file.
+/// The number of bytes that later windows are to have. Even each of thousands of files has some lines in such a window,
+/// so that reading them makes up for the cost of visiting the file.
 const USUAL: usize = if cfg!(test) { 512 } else { 64 << 20 };
-/// The wanted number of bytes in a bucket if ticks come evenly. So there are few enough buckets that a core's cache has
-/// room for the end of each bucket, where lines are added.
+/// The number of bytes that a bucket has if ticks are spread evenly. With buckets of this size there are so few that a
+/// core's cache has room for the end of each bucket, where lines are added.
 const BUCKET: usize = if cfg!(test) { 64 } else { 256 << 10 };
-/// The greatest distance between two neighbouring lines of a file that go into one stretch, as the number of bytes
-/// (about two lines) that all files together are expected to have in between. If a file has many lines at once, fewer
-/// stretches have to be sorted. If lines of different files alternate, lines are rarely joined.
+/// The number of bytes, about two lines, from which the greatest distance in ticks between neighbouring lines of one
+/// stretch is computed: all files together are expected to have this many bytes in that time. If a file has many lines
+/// at once, they become one stretch, and fewer stretches have to be sorted. If lines of different files alternate, they
+/// are rarely joined.
 const GAP: usize = if cfg!(test) { 40 } else { 256 };
-/// The number of buckets that one job passes on.
+/// The number of buckets whose lines one job sorts and passes on.
 const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };
 
 /// The merge of many sorted ranges, in one window after another.
@@ -80,7 +81,7 @@ pub(crate) struct Window {
     pub since: u64,
     /// The first ticks after the window; `None` if the window has no end.
     pub until: Option<u64>,
-    /// A lower bound of the ticks of the first line in the window. The first bucket begins there.
+    /// A lower bound of the ticks of the first line in the window. The first bucket begins at these ticks.
     first: u64,
     /// The number of buckets.
     pub buckets: usize,
@@ -160,9 +161,9 @@ impl<'a> Windows<'a> {
         };
     }
 
-    /// Returns the number of ticks in which the wanted number of bytes comes if lines continue at the rate of this
-    /// window; at most eight times the ticks of this window. Buckets without lines, as between two bursts, do not
-    /// count.
+    /// Returns the number of ticks for the next window: so many that it has the wanted number of bytes if lines
+    /// continue at the rate of this window, but at most eight times the ticks of this window. Buckets without lines, as
+    /// between two bursts, do not count in the rate.
     fn next_step(&self, groups: &[Group<'a>], bytes: usize) -> u64 {
         let most = self.window.ticks().saturating_mul(8);
         if bytes == 0 {
@@ -175,8 +176,8 @@ impl<'a> Windows<'a> {
         step.unwrap_or(u64::MAX).clamp(1, most)
     }
 
-    /// Estimates the number of ticks in which the wanted number of bytes comes, from the lines of this window that were
-    /// dealt out. The window has too many bytes.
+    /// Estimates, for a window that has too many bytes, the number of ticks that have the wanted number of bytes. The
+    /// estimate comes from the lines of this window that were dealt out so far.
     fn ticks_that_fit(&self, groups: &[Group<'a>]) -> u64 {
         let ranges: usize = groups.iter().map(Group::ranges).sum();
         let dealt: usize = groups.iter().map(|group| group.ranges_dealt).sum();
@@ -208,7 +209,7 @@ impl<'a> Windows<'a> {
         };
     }
 
-    /// Begins a window at `since`, in which the first line is at `first` or later.
+    /// Begins a window at the ticks `since`. The first line in the window has the ticks `first` or more.
     fn begin(&mut self, since: u64, first: u64, groups: Vec<Group<'a>>) -> Stage<'a> {
         loop {
             let until = first.checked_add(self.step);

@@ -61,11 +61,11 @@ pub(crate) enum Turn<J> {
 pub(crate) struct Room {
     /// Memory for rendered lines.
     pub text: Vec<u8>,
-    /// Memory for the words by which a bucket's stretches are sorted.
+    /// Memory for the numbers by which a bucket's stretches are sorted.
     pub order: Vec<u64>,
     /// Memory for decoded records.
     pub records: Vec<Records>,
-    /// Memory for the merge of a slice in which each line is one word.
+    /// Memory for the merge of a slice whose lines are represented by words, 64-bit numbers.
     pub in_order: InOrderRoom,
 }
 

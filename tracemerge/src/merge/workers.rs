@@ -27,9 +27,10 @@ use crate::output::sink::Batch;
 const MIN_PARALLEL_BYTES: usize = 4 << 20;
 /// The number of threads beyond which further threads would only wait for the writing thread.
 const MAX_THREADS: usize = 8;
-/// The number of jobs, beyond one for each thread, whose lines may wait to be written.
+/// The number of jobs whose lines may wait to be written, in addition to one job for each thread.
 const AHEAD: usize = if cfg!(test) { 2 } else { 8 };
-/// The number of jobs with records, beyond one for each thread, that may wait to be written: such jobs are larger.
+/// The number of jobs with records that may wait to be written, in addition to one job for each thread. It is less than
+/// `AHEAD`, because jobs with records take more memory.
 const AHEAD_OF_RECORDS: usize = 2;
 
 /// Merges the lines of `ranges` in `period`, by several threads if that is worth it. `make` makes empty batches: it is
@@ -107,7 +108,7 @@ struct JobQueue<J, B> {
     queue: VecDeque<Option<MergedJob<B>>>,
     /// The number of batches that the writing thread has taken from the queue so far.
     taken: usize,
-    /// Batches that were written and can be used again.
+    /// Batches whose lines were written, which later jobs use again.
     spare: Vec<B>,
     /// The reason for which the merge stops early: once this is set, all threads end.
     stop: Option<Stop>,
@@ -224,7 +225,8 @@ impl<J, B> JobQueue<J, B> {
     }
 }
 
-/// A guard that makes all threads end if its thread panics, so that no thread waits for that thread.
+/// A guard that makes all threads of the merge end if the thread that has the guard panics. Otherwise they would wait
+/// forever for that thread.
 struct Alarm<'p, 'a, 'm, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync>(&'p SharedState<'a, 'm, J, B, M>);
 
 impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> Drop for Alarm<'_, 'a, '_, J, B, M> {

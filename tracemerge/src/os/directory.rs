@@ -1,6 +1,6 @@
 //! An open directory, in which files are made, examined, named and deleted by their names alone.
 //!
-//! Any user who may write to a directory above can replace a directory with a link at any time. Operations in an open
+//! Any user who may write to a parent directory can replace a directory with a link at any time. Operations in an open
 //! directory stay in that directory. No function here follows a link (except in the path with which a directory is
 //! opened), waits for a FIFO, or opens a device.
 
@@ -15,13 +15,13 @@ use crate::os::sys::FileId;
 /// An entry of a directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// The kind of the entry. A link is a link, whatever its target is.
+    /// The kind of the entry. A symbolic link is of the kind `Other`, whatever its target is.
     pub kind: Kind,
-    /// The user who owns the entry.
+    /// The id of the user who owns the entry.
     pub owner: u32,
     /// The identity of the file, which is the same for all names of the file.
     pub id: FileId,
-    /// The time at which the contents were last written; `None` if the system does not say it.
+    /// The time at which the entry's contents were last written; `None` if the system does not say it.
     pub written: Option<SystemTime>,
 }
 
@@ -53,7 +53,8 @@ impl Directory {
         self.path.join(name)
     }
 
-    /// Returns the kind, the owner, the identity and the time of the entry `name`; `None` if no entry has that name.
+    /// Returns the kind, the owner, the identity and the time of the last write of the entry `name`; `None` if no entry
+    /// has that name.
     ///
     /// # Errors
     /// The directory cannot be searched.
@@ -96,13 +97,15 @@ mod imp {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     use std::time::{Duration, UNIX_EPOCH};
 
-    /// The flag that opens a directory which may be searched, even if it may not be listed.
+    /// The flag for opening a directory in order to open files in it. It does not require the right to list the
+    /// directory.
     #[cfg(target_os = "linux")]
     const SEARCH: OFlags = OFlags::PATH;
     #[cfg(not(target_os = "linux"))]
     const SEARCH: OFlags = OFlags::RDONLY;
     const NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-    /// The flags that do not follow a link, and do not wait for a FIFO.
+    /// The flags for opening a file: a link is not followed, a FIFO is not waited for, and programs that this process
+    /// starts do not inherit the file.
     const NO_FOLLOW_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
     fn directory(handle: OwnedFd, path: &Path) -> Directory {
@@ -145,7 +148,8 @@ mod imp {
             Ok(fs::mkdirat(&self.handle, name, Mode::from_raw_mode(0o777))?)
         }
 
-        /// Renames the entry `from` to `name` in the directory `to`. Replaces a file that has that name.
+        /// Moves the entry `from` of this directory into the directory `to`, where it gets the name `name`. Replaces a
+        /// file that has that name there.
         ///
         /// # Errors
         /// The entry cannot be renamed.
@@ -218,7 +222,7 @@ mod imp {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        /// Renames the entry `from` of this directory to `to`. Replaces a file that has that name.
+        /// Renames the entry `from` of this directory to `to`. Replaces a file that is already named `to`.
         ///
         /// # Errors
         /// The entry cannot be renamed.
@@ -340,7 +344,8 @@ mod imp {
             self.make_directory(name)
         }
 
-        /// Renames the entry `from` to `name` in the directory `to`. Replaces a file that has that name.
+        /// Moves the entry `from` of this directory into the directory `to`, where it gets the name `name`. Replaces a
+        /// file that has that name there.
         ///
         /// # Errors
         /// The entry cannot be renamed.
@@ -387,7 +392,7 @@ mod imp {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        /// Renames the entry `from` of this directory to `to`. Replaces a file that has that name.
+        /// Renames the entry `from` of this directory to `to`. Replaces a file that is already named `to`.
         ///
         /// # Errors
         /// The entry cannot be renamed.

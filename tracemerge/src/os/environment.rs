@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 pub(crate) use trace_store::variables::{DEFAULT_FORMAT, ENABLE, SCHED};
 use trace_store::variables::{DIR, FILTER, FUNCTIONS, MAX_DEPTH, MIN_DURATION, TRIGGER, value};
 
-/// Returns the directory that the user has set for traces; `None` if the variable is not set or is empty.
+/// Returns the directory that the user has set for traces with the tracer's variable; `None` if that variable is not
+/// set or is empty.
 #[must_use]
 pub(crate) fn trace_directory() -> Option<PathBuf> {
     value(DIR).map(PathBuf::from)
@@ -28,8 +29,8 @@ pub(crate) fn wants_states() -> Result<bool, OsString> {
     }
 }
 
-/// Returns the system's directory for large temporary files; `None` if the user has set a directory for all temporary
-/// files, or if the system has none for large ones.
+/// Returns the system's directory for large temporary files (`/var/tmp`); `None` if the user has set `TMPDIR`, the
+/// directory for all temporary files, or if the system has no directory for large ones.
 #[must_use]
 pub(crate) fn place_of_large_files() -> Option<PathBuf> {
     (cfg!(unix) && value("TMPDIR").is_none()).then(|| PathBuf::from("/var/tmp"))
@@ -64,11 +65,12 @@ pub(crate) fn has_options_for_less() -> bool {
     env::var_os("LESS").is_some()
 }
 
-/// The variable that names the format which the subcommand `open` writes, and the command that shows a file in that
-/// format.
+/// The environment variable for the subcommand `open`. Its value names a trace format, and the command that shows a
+/// file in that format.
 pub(crate) const OPEN: &str = "TRACEMERGE_OPEN";
 
-/// Returns the viewer of traces that the user has set; `None` if the variable is not set or is empty.
+/// Returns the value of the variable `TRACEMERGE_OPEN`, by which the user chooses a viewer of traces; `None` if the
+/// variable is not set or is empty.
 #[must_use]
 pub(crate) fn viewer() -> Option<OsString> {
     value(OPEN)
@@ -83,7 +85,7 @@ pub(crate) fn has_display() -> bool {
     ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| value(name).is_some())
 }
 
-/// The variable that makes the dynamic linker load libraries before all others.
+/// The environment variable that makes the dynamic linker load libraries before all others.
 pub(crate) const PRELOAD: &str = "LD_PRELOAD";
 
 /// Returns the libraries that the user wants the dynamic linker to load before all others; `None` if there are none.
@@ -92,18 +94,19 @@ pub(crate) fn preloaded() -> Option<OsString> {
     value(PRELOAD)
 }
 
-/// The variable with the options of AddressSanitizer.
+/// The environment variable with the options of AddressSanitizer.
 pub(crate) const ASAN_OPTIONS: &str = "ASAN_OPTIONS";
-/// The variable with the options of ThreadSanitizer.
+/// The environment variable with the options of ThreadSanitizer.
 pub(crate) const TSAN_OPTIONS: &str = "TSAN_OPTIONS";
 
-/// Returns the options in the variable `name` of a sanitizer; empty if there are none.
+/// Returns the options in `name`, the environment variable of a sanitizer; empty if there are none.
 #[must_use]
 pub(crate) fn sanitizer_options(name: &str) -> OsString {
     value(name).unwrap_or_default()
 }
 
-/// Returns the set variables that choose which records are made, with their values.
+/// Returns the names and the values of those variables of the tracer that choose which records are made. Variables that
+/// are not set are left out.
 #[must_use]
 pub(crate) fn choices_of_records() -> Vec<(&'static str, OsString)> {
     const CHOICES: [&str; 5] = [FUNCTIONS, TRIGGER, MAX_DEPTH, MIN_DURATION, FILTER];
@@ -122,14 +125,14 @@ pub(crate) fn own_directory() -> Option<PathBuf> {
     own_program().and_then(|exe| Some(exe.parent()?.to_owned()))
 }
 
-/// Returns the value of a variable that Cargo sets, or that this program sets for its own children; `None` if the
-/// variable is not set or is empty.
+/// Returns the value of the environment variable `name`, which Cargo sets for this process, or which this program sets
+/// for the processes that it starts; `None` if the variable is not set or is empty.
 #[must_use]
 pub(crate) fn of_cargo(name: &str) -> Option<OsString> {
     value(name)
 }
 
-/// Returns the value of a variable that Cargo reads, even if the value is empty; `None` if the variable is not set.
+/// Returns the value of the environment variable `name`, even if the value is empty; `None` if the variable is not set.
 #[must_use]
 pub(crate) fn value_of(name: &str) -> Option<OsString> {
     env::var_os(name)

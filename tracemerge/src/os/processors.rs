@@ -4,7 +4,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{iter, thread};
 
-/// The number of bytes in all files together up to which one thread finishes sooner than a second thread would start.
+/// The number of bytes of all files together up to which only one thread works: it finishes sooner than a second thread
+/// would start.
 const MIN_BYTES_PER_THREAD: usize = 1 << 20;
 /// The cost of opening a file, as the number of bytes that can be read in the same time.
 pub(crate) const OPENING_COST: usize = 16 << 10;

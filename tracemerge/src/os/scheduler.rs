@@ -18,7 +18,8 @@ use std::time::Duration;
 use memmap2::{MmapOptions, MmapRaw};
 use trace_format::states::{StateChange, ThreadState};
 
-/// The number of pages of each ring, besides the page of its header, if the limit of locked memory is not lower.
+/// The number of memory pages of each ring, not counting the page of its header; fewer if the limit of locked memory
+/// requires it.
 const PAGES: usize = 64;
 /// The longest time for which a program waits, before its `exec`, until this process has opened the events.
 const LONGEST_HOLD: Duration = Duration::from_secs(60);
@@ -88,7 +89,7 @@ pub(crate) fn own_thread_id() -> u64 {
 /// The ring into which the kernel writes the records of one processor.
 struct Ring {
     cpu: u32,
-    /// The kernel's event, which writes into the ring as long as this is open.
+    /// The kernel's event, which writes into the ring as long as this file is open.
     event: File,
     map: MmapRaw,
 }
@@ -105,7 +106,8 @@ impl Rings {
         Rings::with_pages(pid, PAGES)
     }
 
-    /// Opens the events with rings of at most `pages` pages, which is a power of two.
+    /// Opens the events, each with a ring of `pages` pages, a power of two, or of fewer if the limit of locked memory
+    /// requires it.
     fn with_pages(pid: u32, mut pages: usize) -> Result<Rings, String> {
         let mut events = Vec::new();
         for cpu in online_processors() {
@@ -152,8 +154,8 @@ impl Rings {
         }
     }
 
-    /// Removes all records from the rings, and appends the changes of threads' states in them to `states`, processor by
-    /// processor.
+    /// Removes all records from the rings, and appends the changes of threads' states that the records contain to
+    /// `states`, one processor after the other.
     pub(crate) fn take(&mut self, states: &mut Vec<ThreadState>) {
         for ring in &mut self.0 {
             let bytes = ring.take();
@@ -281,14 +283,14 @@ fn open_event(pid: u32, cpu: u32) -> io::Result<File> {
     }
 }
 
-/// Returns the reason for which the kernel opens no event, with a remedy if there is one.
+/// Returns the reason why the kernel has refused to open an event, with a remedy if there is one.
 fn refused_event(error: &io::Error) -> String {
     let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     format!("perf_event_open: {error}{}", hint(error, paranoid.trim()))
 }
 
-/// Returns the cause of the kernel's refusal, or a remedy; `paranoid` is the value of `kernel.perf_event_paranoid`, if
-/// it can be read.
+/// Returns the cause of the kernel's refusal, or a remedy for it. `paranoid` is the value of the setting
+/// `kernel.perf_event_paranoid`; empty if it cannot be read.
 fn hint(error: &io::Error, paranoid: &str) -> String {
     let filter = "a filter of system calls forbids it, as in most containers, or a security module";
     match error.raw_os_error() {

@@ -1,10 +1,10 @@
-//! Signals. While an application runs, this process ignores signals from the keyboard, which the application gets as
-//! well, and passes other signals on to the application. Otherwise a signal ends this process, which deletes its
-//! unfinished output first.
+//! Signals. While an application runs that this process has started, this process ignores signals from the keyboard,
+//! because the application gets them, too. It passes other signals on to the application. While no application runs, a
+//! signal ends this process, which deletes its unfinished output first.
 //!
-//! A signal that was sent to both processes may arrive after it has already ended the application, and must not end
-//! the merge. So a signal that arrives within half a second of the application's end counts as sent to the
-//! application.
+//! A signal that was sent to both processes may reach this process after it has already ended the application. Such a
+//! signal must not end the merge of the application's traces, so a signal that arrives within half a second of the
+//! application's end counts as sent to the application.
 //!
 //! Signals that were ignored from the start (`nohup`) stay ignored, here and in the application. A separate thread
 //! handles signals, so no code here runs in a signal handler.
@@ -50,7 +50,7 @@ mod unix {
         Absent,
     }
 
-    /// Whether a pager runs, for which interrupts from the keyboard are meant.
+    /// Whether a pager runs. Interrupts from the keyboard are then meant for the pager.
     static PAGING: AtomicBool = AtomicBool::new(false);
 
     /// Keeps interrupts from the keyboard from ending this process from now on, because a pager runs and has the
@@ -65,7 +65,7 @@ mod unix {
     }
 
     impl Signals {
-        /// Handles the signals with which a user ends a process from now on. If this fails, the signals keep their
+        /// From now on, handles the signals with which users end processes. If this fails, the signals keep their
         /// default effect.
         pub(crate) fn take() -> Signals {
             let application = Arc::new(Mutex::new(Application::Absent));

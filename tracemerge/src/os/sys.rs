@@ -1,7 +1,7 @@
 //! System calls beyond the standard library, with all the `unsafe` code that they need.
 //!
-//! Each function has one meaning on every system. If a system does not support a function, the function returns the
-//! answer that claims least.
+//! Each function has one meaning on every system. On a system that does not support a function, the function returns
+//! the answer that promises least, such as `None` or false.
 #![allow(unsafe_code)]
 
 use std::fs::{File, Metadata};
@@ -39,7 +39,8 @@ pub(crate) fn effective_user() -> u32 {
 }
 
 /// Returns whether another process, or another open file description of this process, holds a lock on the byte at the
-/// offset `byte` of `file`. The check itself takes no lock that a check by another process would find.
+/// offset `byte` of `file`. Two processes may check the same byte at the same time: neither finds a lock of the other's
+/// check.
 #[must_use]
 pub(crate) fn is_locked(file: &File, byte: u32) -> bool {
     imp::is_locked(file, byte)
@@ -85,7 +86,7 @@ pub(crate) fn shows_colours() -> bool {
     imp::shows_colours()
 }
 
-/// Returns a writer of standard output that passes on every error of the system.
+/// Returns a writer of standard output that reports every error of the system to its caller.
 ///
 /// # Errors
 /// This process was started without standard output.
@@ -144,11 +145,11 @@ mod imp {
         metadata.blocks().saturating_mul(512)
     }
 
-    /// Whether standard output was closed when this process began. Rust's startup code opens the null device in its
-    /// place, which accepts all bytes.
+    /// Whether standard output was closed when this process began. Rust's startup code then opens the null device as
+    /// standard output, which accepts all bytes.
     static STARTED_WITHOUT_OUTPUT: AtomicBool = AtomicBool::new(false);
 
-    /// The pointer with which the system calls [`check_output`] before Rust's startup code runs.
+    /// The pointer through which the system calls [`check_output`], before Rust's startup code runs.
     #[used]
     #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
     #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
@@ -160,8 +161,8 @@ mod imp {
         STARTED_WITHOUT_OUTPUT.store(is_closed, Ordering::Relaxed);
     }
 
-    /// Returns standard output as a file. The standard library's own writer hides that a descriptor cannot be written;
-    /// a file does not.
+    /// Returns standard output as a file. The standard library's own writer reports no error if standard output cannot
+    /// be written; a file does.
     #[allow(clippy::disallowed_methods, reason = "the console alone asks for it")]
     pub(super) fn standard_output() -> io::Result<File> {
         if STARTED_WITHOUT_OUTPUT.load(Ordering::Relaxed) {
@@ -170,7 +171,7 @@ mod imp {
         io::stdout().as_fd().try_clone_to_owned().map(File::from)
     }
 
-    /// Returns the description of a write lock on one byte, in the form of `fcntl`.
+    /// Returns the description, as `fcntl` takes it, of a write lock on the byte at the offset `byte`.
     fn lock_on(byte: u32) -> libc::flock {
         // SAFETY: `flock` is plain data of the operating system, valid when all zero.
         let mut lock: libc::flock = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -217,8 +218,8 @@ mod imp {
         answer == 0 && action.sa_sigaction == libc::SIG_IGN
     }
 
-    /// Makes `signal` set `word` to true or, if `word` is true already, have its default effect. One action does both,
-    /// so at every moment a signal has one of the two effects.
+    /// Installs a handler for `signal`. The handler sets `word` to true; if `word` is true already, the signal has its
+    /// default effect instead. One handler does both, so at every moment the signal has exactly one of the two effects.
     ///
     /// # Errors
     /// The signal cannot be handled; it keeps its effect.
@@ -283,9 +284,9 @@ mod imp {
         GetExitCodeProcess, GetProcessTimes, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
     };
 
-    /// The upper 32 bits of the offset at which a lock is taken; the lower 32 bits are the number of the byte that the
-    /// lock stands for. Other processes cannot read a locked byte on this system, so a byte far behind the end of the
-    /// file is locked in its place.
+    /// The upper 32 bits of the offset at which a byte is locked; the lower 32 bits are the number of the byte for
+    /// which the lock stands. On this system other processes cannot read a locked byte, so locks are taken far behind
+    /// the end of the file.
     const LOCK_OFFSET: u32 = 1 << 30;
 
     /// Returns the time from 1970 to the beginning of the living process `pid`; `Some(None)` if this process may not
@@ -315,12 +316,13 @@ mod imp {
         Some(units.map(|units| Duration::from_nanos(units.saturating_mul(100))))
     }
 
-    /// The function that [`handle_interrupts`] was given.
+    /// The function with which [`handle_interrupts`] was called first.
     static DECIDE: OnceLock<fn(bool) -> bool> = OnceLock::new();
 
-    /// Calls `decide`, on a thread that the system makes for it, when the user asks this process to end: by the
-    /// keyboard (the argument is true), or by closing the console. If `decide` returns true for the keyboard, the
-    /// process continues; after the console was closed, the system ends the process.
+    /// Makes the system call `decide`, on a thread of its own, when the user asks this process to end. The argument of
+    /// `decide` is true if the user did so by the keyboard, and false if by closing the console. If `decide` returns
+    /// true after a request by the keyboard, the process continues; after the console was closed, the system ends the
+    /// process in any case.
     pub(crate) fn handle_interrupts(decide: fn(bool) -> bool) {
         unsafe extern "system" fn handle(event: u32) -> i32 {
             // The events of the keyboard have the lowest numbers.
@@ -337,8 +339,8 @@ mod imp {
         crate::os::environment::value_of("COMPUTERNAME")?.into_string().ok()
     }
 
-    /// Returns whether the path names the null device, which is in every directory, in any case, and also with colons
-    /// at its end.
+    /// Returns whether `path` names the null device: its last part is `NUL`, in upper or lower case, perhaps with
+    /// colons at the end. The null device has that name in every directory.
     pub(super) fn is_null_device(path: &Path) -> bool {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.trim_end_matches(':').trim_end().eq_ignore_ascii_case("nul")
@@ -348,8 +350,8 @@ mod imp {
         false
     }
 
-    /// Returns the standard library's writer, which converts text for a console; an error if standard output is
-    /// missing, for the writer would then drop all text.
+    /// Returns the standard library's writer, which converts text for a console. If standard output is missing, returns
+    /// an error, because that writer would silently drop all text.
     #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the console alone asks for it")]
     pub(super) fn standard_output() -> io::Result<io::Stdout> {
         // SAFETY: this only queries a handle.
@@ -399,8 +401,8 @@ mod imp {
         }
     }
 
-    /// Returns whether another process holds a lock on the byte. To find out, tries to take a shared lock, which does
-    /// not block such checks by other processes, and releases it.
+    /// Returns whether another process holds a lock on the byte: tries to take a shared lock on it, and releases the
+    /// lock at once. A shared lock does not disturb such checks by other processes.
     pub(super) fn is_locked(file: &File, byte: u32) -> bool {
         let handle = file.as_raw_handle();
         let offset = OVERLAPPED_0_0 { Offset: byte, OffsetHigh: LOCK_OFFSET };

@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 
 use trace_format::states::ThreadTotals;
 
-/// The pause after the first reading; each further pause is twice as long, up to [`LONGEST_PAUSE`].
+/// The pause after the first reading of the sums. Each further pause is twice as long, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
-/// The longest pause between two readings.
+/// The longest pause between two readings of the sums.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// The least ratio of the pause after a reading to the duration of the reading: reading takes at most a twentieth of a
-/// processor.
+/// The least ratio of a pause to the duration of the reading before it, so that reading takes at most a twentieth of a
+/// processor's time.
 const PAUSES: u32 = 20;
 
 /// The first and the last reading of the kernel's sums for one thread.
 #[derive(Debug)]
 struct Seen {
     name: Vec<u8>,
-    /// The first reading: when it was made, and for how many nanoseconds the thread had run and had been ready; `last`
-    /// is the last reading.
+    /// The first reading: the time at which it was made, and the nanoseconds for which the thread had run and had been
+    /// ready until then. `last` is the last reading, in the same form.
     first: (Instant, u64, u64),
     last: (Instant, u64, u64),
 }

@@ -1,5 +1,6 @@
 //! The unfinished output of this process: a file or a directory that still has a temporary name. A signal that ends
-//! this process deletes it, and also the directory of files that only this process needs.
+//! this process makes it delete that file or directory, and also the scratch directory, whose files only this process
+//! needs.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,15 +24,16 @@ pub(crate) struct Unfinished {
     pub name: OsString,
 }
 
-/// The file or directory that has a temporary name now: a signal deletes it if the signal ends the process before the
-/// owner of the output can.
+/// The file or directory of this process that has a temporary name now. It is here so that it can be deleted if a
+/// signal ends the process before the owner of the output deletes it.
 static UNFINISHED: Mutex<Option<Unfinished>> = Mutex::new(None);
 
 pub(crate) fn unfinished() -> MutexGuard<'static, Option<Unfinished>> {
     UNFINISHED.lock()
 }
 
-/// The number of attempts to delete a directory, in which another thread may still make files.
+/// The number of attempts to delete a directory. An attempt fails if another thread makes a file in the directory
+/// meanwhile.
 const ATTEMPTS: u32 = 16;
 
 impl Unfinished {
@@ -48,7 +50,7 @@ impl Unfinished {
     }
 }
 
-/// The path of the scratch directory that exists now.
+/// The path of this process's scratch directory; `None` if there is none now.
 static SCRATCH: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// A directory of this user for files that only this process and those that it starts need. It is deleted with all its
@@ -84,7 +86,8 @@ impl Drop for Scratch {
     }
 }
 
-/// The function that restores the terminal, if this process has taken it as a screen.
+/// The function that restores the terminal after this process has shown a full screen on it; `None` if it has never
+/// shown one.
 static GIVE_BACK: Mutex<Option<fn()>> = Mutex::new(None);
 
 /// Sets the function that restores the terminal. A signal that ends this process calls it before anything else is

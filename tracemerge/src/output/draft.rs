@@ -15,7 +15,7 @@ pub(crate) enum Draft<'t> {
         bytes: Vec<u8>,
         /// The target to which the bytes will go.
         target: &'t Target,
-        /// The sort of the output's content.
+        /// The type of the output's content, which decides how it is escaped.
         content: Content,
         /// Whether a pager will show the bytes.
         paged: bool,
@@ -32,8 +32,8 @@ pub(crate) enum Draft<'t> {
 }
 
 impl<'t> Draft<'t> {
-    /// Begins output for `target`; `content` is the sort of its content. The output goes through a pager if it is to be
-    /// `paged` and a pager can be started.
+    /// Begins output for `target`; `content` is the type of its content, which decides how it is escaped. The output
+    /// goes through a pager if it is to be `paged` and a pager can be started.
     ///
     /// # Errors
     /// The output cannot be written.

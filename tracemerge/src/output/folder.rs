@@ -20,7 +20,8 @@ const HEAD: &str =
     "tracemerge has written this directory, and replaces it while there are no other files than:";
 /// The greatest number of files of a folder that are open at once.
 const OPEN: usize = 128;
-/// The number of bytes before the name of a part: they have the length of the name, and the length of the part's bytes.
+/// The number of bytes before the name of a part. They contain the length of the name and the number of the part's
+/// bytes.
 const LENGTHS: usize = 6;
 
 /// Appends a part to a stream: `bytes`, fewer than 4 GiB, which are to be appended to the file `name`.
@@ -32,8 +33,8 @@ pub(crate) fn put_part(name: &str, bytes: &[u8], stream: &mut Vec<u8>) {
     stream.extend_from_slice(bytes);
 }
 
-/// Removes the first part from a stream. Returns its file's name and its bytes; `None` if the stream does not have the
-/// whole part.
+/// Removes the first part from a stream. Returns the name of the file to which the part belongs, and the part's bytes;
+/// `None` if the stream does not have the whole part.
 pub(crate) fn take_part<'a>(stream: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (name, rest) = stream.split_first_chunk::<2>()?;
     let (bytes, rest) = rest.split_first_chunk::<{ LENGTHS - 2 }>()?;
@@ -51,7 +52,7 @@ pub(crate) struct Folder {
     mark: File,
     open: HashMap<String, File>,
     names: BTreeSet<String>,
-    /// The beginning of a part whose other bytes were not written yet.
+    /// The bytes at the end of the stream that do not make up a whole part yet.
     pending: Vec<u8>,
     directory: Directory,
     /// The directory's temporary name. It is dropped last, because not every system deletes a directory in which files

@@ -22,8 +22,8 @@ pub(crate) struct Pager {
 }
 
 impl Pager {
-    /// Starts the pager; `content` is the sort of the output's content. Returns `None` if the user wants no pager, or
-    /// if no pager can be started.
+    /// Starts the pager; `content` is the type of the output's content, which decides how it is escaped. Returns `None`
+    /// if the user wants no pager, or if no pager can be started.
     #[must_use]
     pub(crate) fn start(content: Content) -> Option<Pager> {
         let mut command = command()?;

@@ -20,9 +20,9 @@ use crate::output::folder::{Folder, MARK, is_whole_and_unchanged};
 
 /// The beginning of the temporary name of an output that is not finished, or of an older output that is being replaced.
 const UNFINISHED_PREFIX: &str = ".tracemerge-";
-/// The beginning of the temporary name of a staging directory, which has files that are not in their
-/// [set](crate::output::set) yet. Such a directory is not deleted like other unfinished outputs: its journal may have
-/// to be completed.
+/// The beginning of the temporary name of a staging directory, which has files that are not in their data
+/// [set](crate::output::set) yet. Such a directory is not deleted like other unfinished outputs, because the change in
+/// its journal may have to be completed.
 #[cfg(feature = "parquet")]
 pub(crate) const STAGING_PREFIX: &str = ".tracemerge-set-";
 /// The number of random characters after the beginning of a temporary name.
@@ -43,17 +43,18 @@ pub(crate) struct Place {
     is_chosen: bool,
 }
 
-/// A file or a directory that has a temporary name. If this is dropped, the file or directory is deleted.
+/// A file or a directory that has a temporary name. The file or directory is deleted when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Temporary(Option<Unfinished>);
 
 impl Temporary {
-    /// Gives up the responsibility for the file or directory: dropping this does not delete it.
+    /// Gives up the responsibility for the file or directory, so that it is not deleted.
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }
 
-    /// Makes signals leave the file or directory, which they would delete otherwise.
+    /// From now on, lets the file or directory exist when a signal ends this process. Before, such a signal would
+    /// delete it.
     #[cfg(feature = "parquet")]
     pub(crate) fn release(&self) {
         *unfinished() = None;
@@ -110,11 +111,11 @@ impl Place {
         Ok(Place { directory, name, is_chosen })
     }
 
-    /// Returns the entry that has the place's name now, which may be replaced; `None` if there is none.
+    /// Returns the entry that has the place's name now and may be replaced; `None` if no entry has that name.
     ///
     /// # Errors
-    /// The user has not chosen this name, and its entry is not of the `expected` kind, belongs to another user, or is
-    /// a program.
+    /// The entry may not be replaced: the user has not chosen its name, and it is not of the `expected` kind, belongs
+    /// to another user, or is a program.
     pub(crate) fn replaceable(&self, expected: Kind) -> io::Result<Option<Entry>> {
         let Some(found) = self.directory.look(&self.name)? else { return Ok(None) };
         if self.is_chosen {
@@ -142,8 +143,8 @@ impl Place {
         )))
     }
 
-    /// Returns whether the file that has the place's name begins like an executable file: a program may happen to have
-    /// that name.
+    /// Returns whether the file that has the place's name begins like an executable file. Such a file is not replaced,
+    /// because a program may happen to have the name of an output.
     fn is_program(&self) -> bool {
         let mut head = [0; 4];
         let is_read =
@@ -317,8 +318,8 @@ impl Place {
         self.rename(temporary)
     }
 
-    /// Renames a file from its temporary name to the place's name. Tries again if another process has the file with the
-    /// place's name open for a moment.
+    /// Renames a file from its temporary name to the place's name. Tries again if another process has the older file of
+    /// that name open for a moment.
     fn rename(&self, temporary: Temporary) -> io::Result<()> {
         // The entry that has the name now may have come since the beginning.
         self.replaceable(Kind::File)?;
@@ -348,7 +349,8 @@ impl Place {
         }
     }
 
-    /// Calls `make` with new temporary names until one is free. Returns the result of `make`, and the name.
+    /// Calls `make` with new temporary names, until it gets one that no entry has. Returns the result of `make`, and
+    /// that name.
     fn hidden<T>(&self, make: impl Fn(&OsStr) -> io::Result<T>) -> io::Result<(T, Temporary)> {
         self.hidden_with(UNFINISHED_PREFIX, make)
     }
@@ -371,8 +373,8 @@ impl Place {
     }
 }
 
-/// Returns characters that cannot be predicted, because the standard library's keys for hashes are random numbers of
-/// the system.
+/// Returns random characters for a temporary name. They cannot be predicted, because they come from the standard
+/// library's keys for hashes, which are random numbers of the system.
 fn random() -> String {
     const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut number = RandomState::new().hash_one(std::process::id());
@@ -384,8 +386,8 @@ fn random() -> String {
     (0..RANDOM).map(|_| next()).collect()
 }
 
-/// Returns whether Windows takes a file's `name` for the name of a device or of a stream of another file, or allows no
-/// such name.
+/// Returns whether Windows allows no ordinary file with this `name`, or takes the name for that of a device or of a
+/// stream of another file.
 #[must_use]
 pub(crate) fn is_reserved_by_windows(name: &str) -> bool {
     const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
@@ -421,7 +423,7 @@ pub(crate) fn remove_known(path: &Path, id: &FileId) -> io::Result<()> {
     directory.remove_file(name)
 }
 
-/// Returns the unfinished files and directories in the directory of `output` that killed merges of this user have left.
+/// Returns the unfinished files and directories that killed merges of this user have left in the directory of `output`.
 #[must_use]
 pub(crate) fn abandoned(output: &Path) -> Vec<Unfinished> {
     Directory::open(directory_of(output)).map_or_else(|_| Vec::new(), |place| abandoned_in(&Arc::new(place)))
@@ -452,8 +454,8 @@ fn abandoned_in(place: &Arc<Directory>) -> Vec<Unfinished> {
     names.map(|name| Unfinished { place: place.clone(), name }).collect()
 }
 
-/// Returns whether no process writes the unfinished output any more to which the file `name` in `place` belongs: the
-/// file itself, or the directory that has it as its mark.
+/// Returns whether the process that wrote an unfinished output is dead. The file `name` in the directory `place`
+/// belongs to that output: it is the output itself, or the mark of an output that is a directory.
 pub(crate) fn has_no_writer(place: &Directory, name: &OsStr, found: &Entry) -> bool {
     if cfg!(unix) {
         return place.read(name).is_ok_and(|file| !is_locked(&file, WRITER_BYTE));

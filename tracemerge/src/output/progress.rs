@@ -7,9 +7,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::output::target::Target;
 use crate::ui::console::Stream;
 
-/// The time after which a bar is shown. Work that takes less time shows none.
+/// The time after which a bar is shown. A merge that takes less time shows none.
 const SHOW_AFTER: Duration = Duration::from_millis(700);
-/// The number of bytes that are done between two updates of the bar.
+/// The number of merged bytes between two updates of the bar.
 const STEP: u64 = 1 << 20;
 
 /// A progress bar of a merge on standard error.
@@ -19,13 +19,13 @@ pub(crate) struct MergeProgress {
     began: Instant,
     shown: bool,
     done: u64,
-    /// The number of done bytes at which the bar is updated next.
+    /// The number of merged bytes at which the bar is updated next.
     next: u64,
 }
 
 impl MergeProgress {
-    /// Returns whether a user would see a bar while the output goes to `target`, and the bar would disturb no other
-    /// output. A bar would disturb output to a pipe, because the pipe's reader may use the same terminal.
+    /// Returns whether a bar would be seen and would disturb no other output, if the merge writes to `target`. A bar
+    /// would disturb output to a pipe, because the pipe's reader may use the same terminal.
     #[must_use]
     pub(crate) fn is_wanted(target: &Target) -> bool {
         !matches!(target, Target::Stdout) && Stream::Error.is_terminal()
@@ -42,7 +42,7 @@ impl MergeProgress {
         MergeProgress { bar, began: Instant::now(), shown: false, done: 0, next: STEP }
     }
 
-    /// Adds `bytes` to the number of bytes that are done.
+    /// Adds `bytes` to the number of merged bytes.
     #[inline]
     pub(crate) fn add(&mut self, bytes: usize) {
         self.done += bytes as u64;

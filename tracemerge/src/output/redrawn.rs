@@ -9,7 +9,7 @@ use crate::ui::console::Stream;
 /// The least time between two drawings of the text.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A text at the end of standard output, which is a terminal. The text disappears when this is dropped.
+/// A text at the end of standard output, which is a terminal. The text disappears when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Redrawn {
     /// A bar of `indicatif` that consists only of its message, which may have several lines. Lines that do not fit on
@@ -29,7 +29,7 @@ impl Default for Redrawn {
 }
 
 impl Redrawn {
-    /// Returns whether the text is to be drawn now.
+    /// Returns whether so much time has passed since the last drawing that the text is to be drawn again.
     #[must_use]
     pub(crate) fn is_due(&self) -> bool {
         self.drawn.is_none_or(|drawn| drawn.elapsed() >= PAUSE)

@@ -49,7 +49,7 @@ pub(crate) struct Staged {
     directory: Directory,
     /// The file of the directory's mark, on which this process holds a lock.
     _mark: File,
-    /// The temporary name of the staging directory. The directory is deleted when this is dropped.
+    /// The temporary name of the staging directory. The directory is deleted when this value is dropped.
     temporary: Temporary,
 }
 
@@ -196,7 +196,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Returns the names of all files in the folder in which `place` is, in order.
+    /// Returns the names of all files in the folder that contains the file `place`, in order.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -205,7 +205,7 @@ impl Locked<'_> {
         file_names(&folder)
     }
 
-    /// Opens the folder in which `place` is; `None` if there is no such folder.
+    /// Opens the folder that contains the file `place`; `None` if there is no such folder.
     fn folder(&self, place: &FilePlace) -> io::Result<Option<Directory>> {
         let open = || {
             let mut folder = self.set.around.open_directory(&self.set.name)?;
@@ -220,7 +220,8 @@ impl Locked<'_> {
         }
     }
 
-    /// Opens the folder in which `place` is. Makes the directories on the way that do not exist.
+    /// Opens the folder that contains the file `place`. Makes the folder, and the directories above it, if they do not
+    /// exist.
     fn make_folder(&self, place: &FilePlace) -> io::Result<Directory> {
         let enter = |within: &Directory, name: &OsStr| {
             match within.make_shared_directory(name) {
@@ -321,9 +322,9 @@ impl Locked<'_> {
         Ok(())
     }
 
-    /// Deletes a staging directory of this user that has no mark. Its writer was killed before it made the mark or, if
-    /// the directory has other files, another writer was killed after it had deleted the mark. A living writer that has
-    /// not made the mark yet makes another directory.
+    /// Deletes a staging directory of this user that has no mark. Either its writer was killed before it made the mark,
+    /// or another writer was killed while it deleted the directory, after the mark. If the writer still lives and was
+    /// about to make the mark, it makes another directory.
     fn remove_unmarked(&self, name: &OsStr) {
         let around = &self.set.around;
         let is_own = |found: &Entry| found.owner == effective_user() && found.kind == Kind::Directory;

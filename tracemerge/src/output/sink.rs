@@ -8,8 +8,8 @@ use crate::file::records::Records;
 
 /// A receiver of merged lines.
 pub(crate) trait Sink {
-    /// Receives whole lines of the source with the index `source`. The last line has its line feed. The lines come
-    /// after all lines that were received before. Lines with the same key come in one call.
+    /// Receives whole lines of the source with the index `source`. The last line also ends with a line feed. The lines
+    /// come after all lines that were received before. All lines of one source with the same key come in one call.
     ///
     /// # Errors
     /// The sink cannot take the lines.
@@ -22,9 +22,9 @@ pub(crate) trait Sink {
         None
     }
 
-    /// Receives a range of `records`, each of which has the index of its source. They come after all lines and records
-    /// that were received before. Only the sinks of merges that want [records](crate::file::rendered::RecordNeeds) get
-    /// records.
+    /// Receives a range of `records`, each of which has the index of its source. The records come after all lines and
+    /// records that were received before. Only the sinks of merges that want
+    /// [records](crate::file::rendered::RecordNeeds) get records.
     ///
     /// # Errors
     /// The sink cannot take the records, or takes no records at all.
@@ -35,7 +35,7 @@ pub(crate) trait Sink {
 
 /// Merged lines on their way from the thread that merges them to the thread that writes them.
 pub(crate) trait Batch: Sink + Send {
-    /// Drops all lines. Keeps their memory for later lines, unless it is much.
+    /// Drops all lines. Keeps the lines' memory for later lines, unless it is much.
     fn clear(&mut self);
 
     /// Returns the number of bytes of the lines that were merged into the batch.

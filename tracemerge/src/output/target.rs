@@ -3,8 +3,8 @@
 //! A file appears under its name only when it is whole. It is written in its directory without any name, so that a kill
 //! leaves nothing behind, and then gets its name. If the system has no files without names, the file is written in its
 //! directory under a temporary name that begins with a dot, and is then renamed. A pipe or a device that the user has
-//! named is written to directly, so that output to it cannot be begun anew. A directory is written beside its final
-//! path under a temporary name, and is then renamed. [`crate::output::place`] makes files and directories.
+//! named is written to directly, so output to it cannot be taken back and begun anew. A directory is written beside its
+//! final path under a temporary name, and is then renamed. [`crate::output::place`] makes files and directories.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -32,7 +32,7 @@ const LINKS: usize = 40;
 pub(crate) enum Target {
     /// Standard output.
     Stdout,
-    /// A pipe or a device, with its path.
+    /// A pipe or a device, given by its path, to which the output is written directly.
     Direct(PathBuf),
     /// The null device, with the path that the user wrote.
     Null(PathBuf),
@@ -133,8 +133,8 @@ impl Target {
         Ok(Target::File { given, place })
     }
 
-    /// Returns whether output to this target can be thrown away and begun again. This includes the null device, also as
-    /// standard output, because nobody reads its output.
+    /// Returns whether output to this target can be thrown away and begun again. That is so for files and directories,
+    /// and for the null device, even as standard output, because nobody reads what it gets.
     #[must_use]
     pub(crate) fn can_restart(&self) -> bool {
         match self {
@@ -168,7 +168,7 @@ impl Target {
         }
     }
 
-    /// Begins an output to this target. `content` is the sort of the output's content.
+    /// Begins an output to this target. `content` is the type of the output's content, which decides how it is escaped.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -191,7 +191,7 @@ impl Target {
     }
 
     /// Begins an output to this target for lines that come over time: a file has its name from the beginning, and
-    /// grows. `content` is the sort of the output's content.
+    /// grows. `content` is the type of the output's content, which decides how it is escaped.
     ///
     /// # Errors
     /// The output cannot be written, or it is a directory.
@@ -244,7 +244,8 @@ fn cannot_write(path: &Path, error: io::Error, is_directory: bool) -> Error {
     Error::io("write", path, error).hint(hint)
 }
 
-/// Returns the path of the file to which `given` leads through all symbolic links. The last link may lead to nothing.
+/// Returns the path of the file to which `given` leads through all symbolic links. The file at the end of the links
+/// need not exist.
 fn behind_links(given: &Path) -> io::Result<PathBuf> {
     let mut path = given.to_owned();
     for _ in 0..LINKS {

@@ -10,10 +10,10 @@ use crate::symbols::demangle::is_last_part;
 pub enum Lookup {
     /// The address is that of the wanted instruction, as the address of a function or of a scope is.
     Code,
-    /// The address is anywhere in a compiled function. The beginning of that function is looked up: it has the line of
-    /// the function, and nothing is inlined there that could have another line.
+    /// The address is anywhere in a compiled function. The beginning of that function is looked up, which has the
+    /// function's own line: nothing is inlined there that could have another line.
     Function,
-    /// The address is the one to which a call returns. The call is looked up, which is the previous instruction: the
+    /// The address is the one to which a call returns. The instruction before that address, the call, is looked up: the
     /// instruction at the address may be on another line, or in another function.
     ReturnAddress,
 }
@@ -37,8 +37,8 @@ pub enum Source {
     /// The line table, for file and line, and the symbol table, for the function if the table has one at the address.
     /// Inlined functions are not known.
     LineTable,
-    /// The symbol table: it has the function that has the machine code, without file and line. The code may come from
-    /// another function that was inlined there.
+    /// The symbol table: it names the compiled function that contains the address, without file and line. The code at
+    /// the address may come from another function that was inlined there.
     SymbolTable,
     /// No name was found, for this reason.
     Nothing(Unnamed),
@@ -51,8 +51,8 @@ pub enum Unnamed {
     SwitchedOff,
     /// The address is in no module that the trace records.
     NoModule,
-    /// Modules were loaded or unloaded about the time of the record, and nothing shows which module had the address
-    /// then.
+    /// Modules were loaded or unloaded about the time of the record, and nothing shows which module had the address at
+    /// that time.
     Changing,
     /// The trace names no file for the module, or the module's file was not found.
     NoFile,
@@ -81,11 +81,11 @@ impl fmt::Display for Unnamed {
     }
 }
 
-/// A function that has the code at an address.
+/// A function whose code is at an address, as a compiled function or inlined in another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// The function's names as people write them: several if functions with the same machine code share their
-    /// address, and none if only file and line are known.
+    /// The function's names as people write them. There are several names if functions with the same machine code share
+    /// their address, and none if only file and line are known.
     pub names: Vec<Arc<str>>,
     /// The number of names that are left out of `names`.
     pub further_names: usize,
@@ -119,8 +119,8 @@ pub struct Answer {
     pub frames: Vec<Frame>,
     /// The source from which the frames come.
     pub source: Source,
-    /// Whether the build-id proves that the file is the module's. If the module has no build-id, a file without a
-    /// build-id is trusted, and this is false.
+    /// Whether the build-id proves that the file in which the address was looked up is the module's file. If the module
+    /// has no build-id, a file without a build-id is trusted, and this is false.
     pub is_verified: bool,
 }
 
@@ -129,7 +129,7 @@ impl Answer {
         Answer { frames: Vec::new(), source: Source::Nothing(why), is_verified: false }
     }
 
-    /// Returns the function that has the machine code at the address, ignoring inlined functions.
+    /// Returns the compiled function that contains the address, ignoring the functions that are inlined in it.
     #[must_use]
     pub fn outermost(&self) -> Option<&Frame> {
         self.frames.last()
@@ -144,11 +144,11 @@ impl Answer {
     }
 }
 
-/// The crates of which the tracer in a host consists, by their names in code.
+/// The crates of the tracer that are linked into a host, by their names in code.
 const CRATES: [&str; 3] = ["tracer", "trace_format", "trace_store"];
 
-/// Returns whether a function belongs to the tracer: by its path, which may be inside the glue that drops a value of
-/// the tracer, or by its source file if its name has no path.
+/// Returns whether a function belongs to the tracer. The path in the function's name decides, also if it is inside the
+/// name of the code that drops a value of the tracer. If the name has no path, the source file decides.
 fn is_of_tracer(frame: &Frame) -> bool {
     let Some(name) = frame.names.first().filter(|name| !is_last_part(name)) else {
         return frame.file.as_deref().is_some_and(is_file_of_tracer);
@@ -168,8 +168,8 @@ pub(super) fn is_path_of_tracer(name: &str) -> bool {
 const FOLDERS: [&str; 11] =
     ["api", "copies", "flusher", "ring", "shared", "stack", "sync", "sys", "traced", "user", "words"];
 
-/// Returns whether a source file belongs to the tracer: in its repository, or in a directory to which cargo unpacks
-/// packages.
+/// Returns whether a source file belongs to the tracer: whether it is in the tracer's repository, or in a directory to
+/// which cargo has unpacked a package of the tracer.
 pub(super) fn is_file_of_tracer(file: &str) -> bool {
     let file = file.replace('\\', "/");
     let is_version = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());

@@ -15,7 +15,8 @@ use crate::os::sys::read_at;
 /// The greatest number of files and directories that are examined.
 const MAX_ENTRIES: usize = 10_000;
 
-/// The number of bytes at the beginning of a file in which a build-id is searched: linkers put it behind the headers.
+/// The number of bytes at the beginning of a file that are searched for a build-id: linkers put the build-id behind the
+/// headers.
 const HEAD: usize = 16 << 10;
 
 /// The paths of files, by their build-ids.

@@ -13,8 +13,8 @@ use crate::symbols::files::Files;
 
 type Slice<'f> = EndianSlice<'f, RunTimeEndian>;
 
-/// The number of bytes that are counted for each unit, and in the constants below for each other item of debug
-/// information: the memory that the readers need for one, and the spare memory of a growing list.
+/// The number of bytes that are counted for each compilation unit; the constants below are the same for other items of
+/// debug information. The numbers include the spare memory of a growing list.
 const UNIT: u64 = 1024;
 const ABBREVIATION: u64 = 256;
 const ATTRIBUTE: u64 = 32;
@@ -23,14 +23,15 @@ const ROW: u64 = 64;
 const FILE: u64 = 64;
 const ENTRY: u64 = 128;
 
-/// The units of debug information. Each unit is read at the first lookup of an address in it.
+/// The compilation units of debug information. Each unit is read at the first lookup of an address in it.
 #[derive(Debug)]
 pub(super) struct Units<'f> {
     headers: Vec<UnitHeader<Slice<'f>>>,
-    /// The ranges of code, in the order of their first addresses: the first address, the address after the range, the
-    /// greatest end of all ranges up to this one, and the index of the unit.
+    /// The ranges of code, in the order of their first addresses. Each has its first address, the address after its
+    /// end, the greatest end of all ranges up to this one, and the index of its unit.
     code: Vec<(u64, u64, u64, usize)>,
-    /// For each unit that was looked up, by its index: whether enough memory was left to read it.
+    /// For each unit in which an address was looked up, by the unit's index: whether enough memory was left to read the
+    /// unit.
     counted: HashMap<usize, bool>,
 }
 
@@ -203,8 +204,8 @@ fn functions(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) ->
     Ok(true)
 }
 
-/// Reserves memory for all units of debug information in a file that was split off, which has few units. Returns false
-/// if not enough memory is left.
+/// Reserves memory for all units of a split file, a separate file with a part of the debug information; it has few
+/// units. Returns false if not enough memory is left.
 pub(super) fn count_split(dwarf: &Dwarf<Slice<'_>>, files: &Files) -> bool {
     let fits = || {
         let mut units = dwarf.units();

@@ -31,12 +31,13 @@ const BEST_COMPRESSION: u64 = 2048;
 pub(super) struct DebugInfo<'f> {
     context: Context<Slice<'f>>,
     package: Option<DwarfPackage<Slice<'f>>>,
-    /// The directories in which split files may lie by their names.
+    /// The directories in which split files are searched by their names alone, without the directories in their paths.
     places: Vec<PathBuf>,
     files: &'f Files,
-    /// The base address that is a part of the addresses of a Windows program; 0 on other systems.
+    /// The base address that is added to relative addresses, because the addresses of a Windows program contain it; 0
+    /// on other systems.
     base: u64,
-    /// The units, for which memory is counted before they are read.
+    /// The compilation units. Memory is reserved for a unit before it is read.
     units: Mutex<Units<'f>>,
     dwarf: Arc<gimli::Dwarf<Slice<'f>>>,
 }
@@ -80,7 +81,7 @@ impl<'f> DebugInfo<'f> {
         Ok(Some(DebugInfo { context, package, places, files, base, units, dwarf }))
     }
 
-    /// Returns the functions that have the code at `address`, which is relative to the file's own base: the innermost
+    /// Returns the functions whose code is at `address`, which is relative to the file's own base: the innermost
     /// inlined function first. Returns none if no function is known.
     pub(super) fn frames(&self, address: u64) -> Result<Vec<Frame>, gimli::Error> {
         let address = address.wrapping_add(self.base);
@@ -117,7 +118,8 @@ impl<'f> DebugInfo<'f> {
         Ok(frames)
     }
 
-    /// Finds the part of a unit's debug information that was split off into another file.
+    /// Finds the part of a unit's debug information that is in a separate file, the split file or a package of split
+    /// files. Returns `None` if there is no such file, or if the part would take more memory than is left.
     fn split(&self, load: &SplitDwarfLoad<Slice<'f>>) -> Option<Arc<gimli::Dwarf<Slice<'f>>>> {
         let packed =
             self.package.as_ref().and_then(|package| package.find_cu(load.dwo_id, &load.parent).ok()?);
@@ -133,7 +135,8 @@ impl<'f> DebugInfo<'f> {
     }
 }
 
-/// Opens the split file at `path`, if it belongs to the wanted unit.
+/// Opens the split file at `path`. Returns `None` if it does not belong to the unit that `load` names, or would take
+/// more memory than is left.
 fn split_file<'f>(
     path: &Path,
     load: &SplitDwarfLoad<Slice<'f>>,
@@ -147,7 +150,8 @@ fn split_file<'f>(
     (is_wanted && cost::count_split(&dwarf, files)).then(|| Arc::new(dwarf))
 }
 
-/// Opens the package `<path>.dwp` of split files by its name in one of the directories `places`.
+/// Opens the package of split files that belongs to the file `path`. The package has the name of that file with `.dwp`
+/// appended, and is searched in the directories `places`.
 fn package_of<'f>(path: &Path, places: &[PathBuf], files: &'f Files) -> Option<DwarfPackage<Slice<'f>>> {
     let mut name = path.file_name()?.to_owned();
     name.push(".dwp");

@@ -1,4 +1,5 @@
-//! The names of symbols as people write them: demangled names of Rust, in both of its schemes, and of C++.
+//! The names of symbols as people write them: demangled names of Rust, in the legacy scheme and in the newer scheme v0,
+//! and of C++.
 
 use std::borrow::Cow;
 

@@ -10,7 +10,7 @@ use crate::ui::error::Error;
 
 /// The owner of the memory of debug information: mapped files, and their decompressed sections.
 ///
-/// [`Symbols`](super::Symbols) borrows it, because debug information points into files, and is not copied.
+/// [`Symbols`](super::Symbols) borrows this value, because debug information points into files, and is not copied.
 pub struct Files {
     first: Place,
     /// The number of bytes that debug information may still take.
@@ -33,8 +33,8 @@ impl Default for Files {
     }
 }
 
-/// The position of a kept file in the list of all kept files; each file has the position of the next one, so that none
-/// ever moves.
+/// The place of a file in a linked list of all kept files, in which each file contains the place of the next one. So no
+/// file in the list ever moves.
 type Place = OnceLock<Box<Kept>>;
 
 struct Kept {

@@ -48,7 +48,7 @@ impl Settings {
         Settings { trace_dirs: directories.into_iter().map(Path::to_path_buf).collect(), ..self.clone() }
     }
 
-    /// Returns the directories in which a file is searched by its name.
+    /// Returns the directories in which a file is searched by its name alone.
     pub(super) fn places(&self) -> impl Iterator<Item = &Path> {
         self.debug_dirs.iter().chain(&self.trace_dirs).map(PathBuf::as_path)
     }
@@ -59,7 +59,7 @@ impl Settings {
     }
 }
 
-/// A file that was found and belongs to the right build.
+/// A file that was found, and whose build is the right one.
 #[derive(Debug)]
 pub(super) struct Found<'f> {
     pub path: PathBuf,
@@ -67,7 +67,7 @@ pub(super) struct Found<'f> {
     pub bytes: &'f [u8],
 }
 
-/// The reason why a module's file was not found, with a sentence for the user.
+/// The reason why a module's file was not found. Each reason has a sentence for the user.
 #[derive(Debug)]
 pub(super) enum Missing {
     NoFile(String),
@@ -75,7 +75,7 @@ pub(super) enum Missing {
     Damaged(String),
 }
 
-/// Finds the file of a module. If none is found, returns the most serious reason.
+/// Finds the file of a module. If there is none, returns the reason that helps the user most, see `more_serious`.
 pub(super) fn find_module<'f>(
     module: &Module,
     settings: &Settings,
@@ -108,7 +108,7 @@ pub(crate) fn file_name(path: &[u8]) -> Option<PathBuf> {
     path_from_bytes(last).file_name().map(PathBuf::from)
 }
 
-/// Returns the more serious of two reasons, for the user: a reason about a file that exists takes precedence over one
+/// Returns the one of two reasons that helps the user more: a reason about a file that exists takes precedence over one
 /// about a missing file.
 fn more_serious(before: Option<Missing>, now: Missing) -> Missing {
     match before {
@@ -185,8 +185,8 @@ pub(super) fn find_by_build_id<'f>(build_id: &[u8], settings: &Settings, files: 
     files.with_build_id(build_id, &settings.debug_dirs).iter().cloned().filter_map(opened).collect()
 }
 
-/// Finds the separate debug file to which `found` has a link, in the directories in which gdb searches, and by its name
-/// in the directories that the user has named and in those of the traces.
+/// Finds the separate debug file that a link in `found` names. Searches it in the directories in which gdb searches,
+/// and, by its name alone, in the directories that the user has named and in those of the traces.
 pub(super) fn find_by_link<'f>(
     found: &Found<'f>,
     settings: &Settings,

@@ -1,5 +1,5 @@
-//! Functions whose implementation is chosen while the program is loaded (`ifunc`, `target_clones`). Code in the same
-//! file reaches such a function by the address of a jump in a linkage table, which no symbol describes.
+//! Functions whose implementation is chosen while the program is loaded (`ifunc`, `target_clones`). For other code in
+//! the same file, the address of such a function is that of a jump in a linkage table; no symbol describes the jump.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,8 @@ pub(super) struct Jump {
     pub(super) chooser: u64,
 }
 
-/// Returns the jumps in `object` to functions whose implementation is chosen, found by its relocations and its code.
+/// Returns the jumps in `object` that lead to functions whose implementation is chosen. Relocations and the code of the
+/// linkage tables show these jumps.
 pub(super) fn jumps(object: &object::File<'_>) -> Vec<Jump> {
     if object.architecture() != Architecture::X86_64 || !object.is_little_endian() {
         return Vec::new();
@@ -54,8 +55,9 @@ fn is_named<'f>(section: &impl ObjectSection<'f>, beginning: &str) -> bool {
     section.name().is_ok_and(|name| name.starts_with(beginning))
 }
 
-/// Returns the length of a jump through memory that `code` begins with, and the distance of that memory from the end of
-/// the jump. The mark for targets of jumps (`endbr64`) and a prefix (`bnd`) may be before the jump.
+/// Decodes a jump through memory at the beginning of `code`. Returns the jump's length in bytes, and the distance from
+/// the end of the jump to the memory that has the jump's target; `None` if there is no such jump. The instruction
+/// `endbr64` and the prefix `bnd` may come before the jump, and count in its length.
 fn jump(code: &[u8]) -> Option<(u64, i64)> {
     let after_mark = code.strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa]).unwrap_or(code);
     let after_prefix = after_mark.strip_prefix(&[0xf2]).unwrap_or(after_mark);

@@ -1,5 +1,5 @@
-//! The section `.gnu_debugdata` (`minidebuginfo`), which distributions leave in a stripped file: it has a compressed
-//! file whose symbol table has the functions that the table for the dynamic linker lacks.
+//! The section `.gnu_debugdata` (`minidebuginfo`), which distributions leave in a stripped file. It contains another
+//! file, compressed, whose symbol table has the functions that the table for the dynamic linker lacks.
 //!
 //! The section is in the format of xz, whose data are in chunks (LZMA2) that state their sizes. The sizes are added up
 //! before anything is unpacked, because a few bytes may stand for gigabytes. The checksums of xz are not compared: the
@@ -9,18 +9,18 @@ use object::{Object, ObjectSection};
 
 use crate::symbols::files::Files;
 
-/// The bytes with which the format begins, before the kind of its checksums.
+/// The bytes with which data in the format xz begin. The next byte gives the type of the checksums.
 const MAGIC: &[u8] = b"\xfd7zXZ\0\0";
 
-/// The length of the format's header in bytes, and the length of a checksum of each kind.
+/// The length of xz's header in bytes; `CHECKSUMS` has the length of a checksum in bytes, by the checksum's type.
 const HEADER: usize = 12;
 const CHECKSUMS: [usize; 16] = [0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64];
 
 /// The number that xz gives to the compression LZMA2 among its filters.
 const LZMA2: u8 = 0x21;
 
-/// Returns the compressed file that the file `object` contains; `None` if it has none, or if the unpacked file would
-/// not fit into the memory that is left for debug information.
+/// Returns the file that is contained, compressed, in the file `object`; `None` if there is none, or if the unpacked
+/// file would not fit into the memory that is left for debug information.
 pub(super) fn unpacked<'f>(object: &object::File<'f>, files: &'f Files) -> Option<object::File<'f>> {
     let packed = object.section_by_name(".gnu_debugdata")?.data().ok()?;
     let blocks = blocks(packed)?;
@@ -39,7 +39,7 @@ pub(super) fn unpacked<'f>(object: &object::File<'f>, files: &'f Files) -> Optio
 /// A block of the compressed data, which can be unpacked alone.
 #[derive(Debug, PartialEq, Eq)]
 struct Block<'p> {
-    /// The block's chunks, with the mark for their end.
+    /// The block's compressed chunks, up to and including the byte that marks their end.
     packed: &'p [u8],
     /// The number of bytes that the block has when unpacked.
     unpacked: u64,
@@ -66,7 +66,8 @@ fn blocks(packed: &[u8]) -> Option<Vec<Block<'_>>> {
     }
 }
 
-/// Returns whether a block's data are only compressed, with no other filter, as its header states.
+/// Returns whether a block is compressed by LZMA2 and nothing else has been done to its data, according to the block's
+/// header.
 fn has_only_lzma2(header: &[u8]) -> bool {
     let Some((&flags, mut rest)) = header.split_first() else { return false };
     // The sizes of the block, each if a bit says so: numbers of seven bits in a byte, the last without the highest.
@@ -78,8 +79,8 @@ fn has_only_lzma2(header: &[u8]) -> bool {
     flags & 3 == 0 && rest.first() == Some(&LZMA2)
 }
 
-/// Returns the length of `chunks` with the mark for their end, and the number of bytes that they have when unpacked;
-/// `None` if they are damaged.
+/// Returns the number of bytes of the compressed `chunks`, including the byte that marks their end, and the number of
+/// bytes that they have when unpacked; `None` if they are damaged.
 fn measured(chunks: &[u8]) -> Option<(usize, u64)> {
     let (mut at, mut unpacked) = (0, 0);
     loop {

@@ -17,7 +17,7 @@
 //! | `build_ids` | the build-ids of the files in directories that the user has named |
 //! | `mini_debug` | the symbols that a stripped file has, compressed |
 //! | `debug_info` | the functions, files and lines of debug information |
-//! | `pdb` | the same of Windows' separate files; without the feature `names`, `no_pdb` replaces it |
+//! | `pdb` | the functions, files and lines of Windows' PDB files; `no_pdb` replaces it without the feature `names` |
 //! | `user_frames` | the part of a call stack that a user wants to see |
 //! | `module_symbols` | names for the addresses of many modules, each file opened when it is needed |
 //!

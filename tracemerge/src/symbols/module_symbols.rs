@@ -64,8 +64,8 @@ impl<'f> Symbols<'f> {
         }
     }
 
-    /// Returns the functions that have the code at `address`. `module` is the result of the [timeline](super::Timeline)
-    /// for that address.
+    /// Returns the functions whose code is at `address`. `module` is the result of the [timeline](super::Timeline) for
+    /// that address.
     pub fn name(
         &mut self,
         module: Result<&Arc<Module>, Unnamed>,
@@ -191,7 +191,7 @@ struct ModuleNames<'f> {
     /// another kind.
     pdb: Option<Pdb<'f>>,
     is_verified: bool,
-    /// The reason that answers give if no name is found.
+    /// The reason that is given in an answer if no name is found.
     why: Unnamed,
     /// Whether the user was notified that the module's file has no symbols.
     has_reported_symbols: bool,
@@ -204,7 +204,8 @@ impl<'f> ModuleNames<'f> {
         ModuleNames { table, debug: None, pdb: None, is_verified, why, has_reported_symbols }
     }
 
-    /// Opens the sources of a module's names. The second result is a warning for the user.
+    /// Opens the sources of a module's names. Returns them with a warning for the user, if there is something to warn
+    /// of.
     fn open(module: &Module, settings: &Settings, files: &'f Files) -> (ModuleNames<'f>, Option<String>) {
         let main = find_module(module, settings, files);
         let has_own = main.as_ref().is_ok_and(|main| has_debug_info(&main.object));
@@ -288,18 +289,19 @@ impl<'f> ModuleNames<'f> {
     }
 }
 
-/// Returns the symbol table of the first file in `of` whose table has functions; a table for the dynamic linker has
-/// few.
+/// Returns the symbol table of the first file in `of` whose table has functions, or an empty table. The module's file
+/// may have only a table for the dynamic linker, which has few functions.
 fn symbols_of<'f>(of: [Option<&Found<'f>>; 2], files: &'f Files) -> SymbolTable<'f> {
     let tables = of.into_iter().flatten().map(|file| SymbolTable::of(&file.object, files));
     tables.into_iter().find(|table| !table.is_empty()).unwrap_or_default()
 }
 
-/// Completes the name that a function has in debug information with the names that the symbol table has at its address.
+/// Completes the name that a function has in debug information with the names that the symbol table has at the
+/// function's address.
 ///
-/// Names of the symbol table belong to another function's code unless the function's own name is among them. Debug
-/// information has only the last part of some names: in C++ of functions that are local to one file, in Rust if there
-/// are only line tables. For such a name, the symbol table has the whole name.
+/// The names in the table are used only if the function's own name is among them; otherwise they belong to the code of
+/// another function. Debug information has only the last part of some names: in C++ of functions that are local to one
+/// file, in Rust if there are only line tables. For such a name, the symbol table has the whole name.
 fn complete_names(frame: &mut Frame, in_table: Vec<String>) {
     let Some(own) = frame.names.first().cloned() else { return };
     let mut names: Vec<String> = Vec::new();
@@ -317,8 +319,9 @@ fn complete_names(frame: &mut Frame, in_table: Vec<String>) {
     }
 }
 
-/// Returns the symbol of a part of a function without the mark that the compiler adds to the function's name: `f(int)
-/// [clone .cold]` and `f.cold` are parts of `f`.
+/// Returns the name of a function, given the symbol of a part of its code. The compiler has added a mark to that
+/// symbol: `f(int) [clone .cold]` and `f.cold` are the symbols of parts of `f`. `own` is the name of the function in
+/// debug information.
 fn without_mark<'a>(symbol: &'a str, own: &'a str) -> &'a str {
     let is_part = symbol.strip_prefix(own).is_some_and(|rest| rest.starts_with('.'));
     if is_part { own } else { symbol.split(" [clone ").next().unwrap_or(symbol) }

@@ -1,5 +1,5 @@
-//! The replacement of `pdb` in a command that is built without it: no separate debug information of Windows (PDB) is
-//! searched.
+//! The replacement of the module `pdb` in a command that is built without the feature `names`: separate debug
+//! information of Windows (PDB) is not searched.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -8,7 +8,7 @@ use crate::symbols::answer::Frame;
 use crate::symbols::files::Files;
 use crate::symbols::find_files::{Found, Settings};
 
-/// The separate debug information of a Windows program: no value of this type exists.
+/// The type for the separate debug information of a Windows program, of which no value exists.
 pub(super) struct Pdb<'f>(Infallible, PhantomData<&'f ()>);
 
 impl<'f> Pdb<'f> {

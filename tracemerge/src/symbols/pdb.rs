@@ -1,8 +1,8 @@
 //! The functions, files and lines of a Windows program's separate debug information (PDB), which the linkers of
 //! Microsoft and of LLVM write.
 //!
-//! The program's debug directory names the file, and identifies its build (by a GUID and an age): only the file of
-//! that build is trusted. It is searched at the path that the linker has recorded, beside the program, and in the
+//! The program's debug directory names the PDB file, and identifies its build by a GUID and an age: only the file of
+//! that build is trusted. The file is searched at the path that the linker has recorded, beside the program, and in the
 //! directories that the user has named.
 
 use std::io;
@@ -28,12 +28,13 @@ pub(super) struct Pdb<'f> {
     context: Context<'f, 'f>,
 }
 
-/// A sentence for the user about a file that cannot be used; `None` if all is well.
+/// A sentence for the user about a file that cannot be used; `None` if there is nothing to warn of.
 type Warning = Option<String>;
 
 impl<'f> Pdb<'f> {
-    /// Opens the PDB file that `main`, a Windows program, names, if it names one. If no file can be used, the second
-    /// result warns the user of a file that is of another build, or damaged.
+    /// Opens the PDB file that is named in `main`, a Windows program; without a name there is no result. If no file can
+    /// be used, the second result is a warning for the user of a file that is damaged or of another build, if there is
+    /// one.
     pub(super) fn of(main: &Found<'f>, settings: &Settings, files: &'f Files) -> (Option<Pdb<'f>>, Warning) {
         let Ok(Some(wanted)) = main.object.pdb_info() else { return (None, None) };
         let Some(name) = file_name(wanted.path()) else { return (None, None) };
@@ -53,7 +54,7 @@ impl<'f> Pdb<'f> {
         (None, warning)
     }
 
-    /// Returns the functions that have the code at `address`, which is relative to the file's own base: the innermost
+    /// Returns the functions whose code is at `address`, which is relative to the file's own base: the innermost
     /// inlined function first. Returns none if no function is known.
     pub(super) fn frames(&self, address: u64) -> Result<Vec<Frame>, pdb_addr2line::Error> {
         let Ok(address) = u32::try_from(address) else { return Ok(Vec::new()) };
@@ -75,8 +76,8 @@ impl<'f> Pdb<'f> {
     }
 }
 
-/// Opens the PDB file at `path`, which must have this GUID and this age. Returns `None` if it cannot be mapped, and an
-/// error if it is damaged or of another build.
+/// Opens the PDB file at `path`, which must have this GUID and this age. Returns `None` if the file cannot be mapped,
+/// and an error if the file is damaged or of another build.
 fn open<'f>(path: &Path, guid: [u8; 16], age: u32, files: &'f Files) -> Result<Option<Pdb<'f>>, String> {
     let Ok(bytes) = files.map(path) else { return Ok(None) };
     let damaged = |error: &dyn std::fmt::Display| format!("cannot read {}: {error}", shown(path));
@@ -100,8 +101,8 @@ fn open<'f>(path: &Path, guid: [u8; 16], age: u32, files: &'f Files) -> Result<O
     Ok(Some(Pdb { context }))
 }
 
-/// A mapped file. Reads copy its bytes, but never more than the file has, nor more than the memory that is left for
-/// debug information: a damaged file may state any lengths.
+/// A mapped file. Reads copy the file's bytes, but never more than the file has, and never more than the memory that is
+/// left for debug information: a damaged file may state any lengths.
 #[derive(Clone, Copy)]
 struct Mapped<'f>(&'f [u8], &'f Files);
 
@@ -111,7 +112,7 @@ impl std::fmt::Debug for Mapped<'_> {
     }
 }
 
-/// A part of a mapped file, joined from several pieces of the file.
+/// A contiguous copy of several parts of a mapped file.
 #[derive(Debug)]
 struct Part(Vec<u8>);
 

@@ -11,7 +11,8 @@ use crate::symbols::files::Files;
 use crate::symbols::indirect_functions::{Jump, jumps};
 use crate::symbols::mini_debug;
 
-/// The number of symbols before an address that are examined: functions do not nest, but labels may.
+/// The number of symbols before an address among which the function that contains the address is searched: the nearest
+/// symbols may be labels inside of that function.
 const NESTING: usize = 64;
 
 /// The greatest number of symbols that are read from one table: more than the largest programs have, and too few to
@@ -23,7 +24,8 @@ const MAX_SYMBOLS: usize = 1 << 20;
 pub(super) struct SymbolTable<'f> {
     /// The functions in the order of their first addresses.
     functions: Vec<Function<'f>>,
-    /// The base address that is a part of the addresses of a Windows program; 0 on other systems.
+    /// The base address that is added to relative addresses, because the addresses of a Windows program contain it; 0
+    /// on other systems.
     base: u64,
 }
 
@@ -34,9 +36,9 @@ struct Function<'f> {
     /// Whether the symbol states that it is a function and how long the function is. Other symbols are labels: a label
     /// reaches up to the next symbol, and a function around it takes precedence.
     is_sized: bool,
-    /// The rank of the name: of two names for the same address, the better one has the lower rank.
+    /// The rank of the name: of several names for the same address, the best one has the lowest rank.
     rank: u8,
-    /// Whether the code is a resolver: it chooses the implementation of the function with this name.
+    /// Whether the code is a resolver, which chooses the implementation of the function that has this name.
     is_chooser: bool,
     name: &'f [u8],
 }
@@ -66,8 +68,8 @@ impl<'f> SymbolTable<'f> {
         SymbolTable { functions, base: object.relative_address_base() }
     }
 
-    /// Adds the jumps to functions whose implementation is chosen while the program is loaded. `object` is the file
-    /// that was loaded, because a file with separate debug information has no code.
+    /// Adds the jumps to functions whose implementation is chosen while the program is loaded. `object` must be the
+    /// file that was loaded: a separate debug file has no code, and thus no jumps.
     pub(super) fn add_jumps(&mut self, object: &object::File<'f>) {
         let choosers = self.functions.iter().filter(|function| function.is_chooser);
         let choosers: HashMap<u64, &'f [u8]> =
@@ -88,8 +90,8 @@ impl<'f> SymbolTable<'f> {
         self.functions.is_empty()
     }
 
-    /// Returns the beginning of the function that has the code at `address`; `None` if no function has it. Both
-    /// addresses are relative to the file's own base.
+    /// Returns the beginning of the function that contains `address`; `None` if no function contains it. Both addresses
+    /// are relative to the file's own base.
     pub(super) fn start(&self, address: u64) -> Option<u64> {
         self.find(address).map(|function| function.start.wrapping_sub(self.base))
     }
@@ -102,8 +104,8 @@ impl<'f> SymbolTable<'f> {
         near.iter().rev().find(around(true)).or_else(|| near.iter().rev().find(around(false)))
     }
 
-    /// Returns the demangled names of the function that has the code at `address`, which is relative to the file's own
-    /// base: each name once, the best name first. Returns none if no function has that code.
+    /// Returns the demangled names of the function that contains `address`, which is relative to the file's own base:
+    /// each name once, the best name first. Returns none if no function contains the address.
     pub(super) fn names(&self, address: u64) -> Vec<String> {
         let Some(found) = self.find(address) else { return Vec::new() };
         let first = self.functions.partition_point(|function| function.start < found.start);
@@ -165,7 +167,7 @@ fn function<'f>(symbol: &object::Symbol<'f, '_>, code: &[(usize, u64)]) -> Optio
     Some(Function { start, end, is_sized, rank, is_chooser, name })
 }
 
-/// Returns a symbol's name without the version of its library: `write@@GLIBC_2.2.5` is `write`.
+/// Returns a symbol's name without the version of the library that defines it: `write` for `write@@GLIBC_2.2.5`.
 fn without_version(name: &[u8]) -> &[u8] {
     let end = name.iter().position(|byte| *byte == b'@').filter(|at| *at > 0);
     &name[..end.unwrap_or(name.len())]

@@ -1,4 +1,4 @@
-//! The modules of one process over time: finds the module that has an address at certain ticks.
+//! The modules of one process over time, to find the module that has an address at certain ticks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +13,10 @@ use crate::symbols::answer::Unnamed;
 pub enum ModuleLine {
     /// A module was loaded.
     Loaded(Arc<Module>),
-    /// The modules at these addresses were unloaded, between the two given looks at the modules.
+    /// The modules at these addresses were unloaded, between two readings of the list of modules by the tracer.
     Unloaded(AddressRange, Between),
-    /// Modules were loaded and unloaded unseen, at unknown addresses, between the two given looks at the modules.
+    /// Modules were loaded and unloaded again, at unknown addresses, between two readings of the list of modules by the
+    /// tracer, so the tracer has not seen them.
     Missed(Between),
 }
 
@@ -39,24 +40,26 @@ impl ModuleLine {
     }
 }
 
-/// A stay of a module: the time for which it is loaded at its addresses.
+/// A stay of a module: the period for which the module is loaded at its addresses.
 #[derive(Clone, Debug)]
 struct ModuleLifetime {
     module: Arc<Module>,
-    /// The two looks of the tracer at the modules between which this module was unloaded; `None` if it was not
-    /// unloaded.
+    /// The two readings of the list of modules by the tracer between which the module was unloaded; `None` if it was
+    /// not unloaded.
     gone: Option<Between>,
 }
 
 impl ModuleLifetime {
-    /// Returns whether the module may have been loaded at `ticks`, as far as the tracer's looks at the modules show.
+    /// Returns whether the module may have been loaded at `ticks`, as far as the tracer's readings of the list of
+    /// modules show.
     fn may_be_loaded_at(&self, ticks: Ticks) -> bool {
         let loaded = self.module.loaded;
         // A module that was there at the first look was there before it, too.
         (loaded.after < ticks || loaded.after.0 == 0) && self.gone.is_none_or(|gone| ticks < gone.seen)
     }
 
-    /// Returns whether the module was certainly loaded from the first to the second of two looks at the modules.
+    /// Returns whether the module was certainly loaded for the whole `time` between two readings of the list of
+    /// modules.
     fn is_around(&self, time: &Between) -> bool {
         let loaded = self.module.loaded;
         (loaded.seen <= time.after || loaded.after.0 == 0)
@@ -70,18 +73,19 @@ impl ModuleLifetime {
 /// few nodes that make up its range. So the modules of one node follow each other in time, and a search takes
 /// logarithmic time for each node between a leaf and the root, for any trace.
 ///
-/// The tracer looks at the modules now and then. If a record was made between the two looks around a change, nothing
-/// shows whether it was made before or after the change. An address in such a record has no module if it could be in
-/// two modules, or in a module that was never seen.
+/// The tracer reads the list of modules now and then. If a record was made between the two readings around a change,
+/// nothing shows whether it was made before or after the change. An address in such a record has no module if it could
+/// be in two modules, or in a module that was never seen.
 #[derive(Debug, Default)]
 pub struct Timeline {
     stays: Vec<ModuleLifetime>,
-    /// The pairs of looks of the tracer at the modules between which modules were loaded and unloaded unseen.
+    /// The pairs of readings of the list of modules between which modules were loaded and unloaded again without being
+    /// seen.
     missed: Vec<Between>,
     /// The addresses at which the ranges of modules begin or end, in ascending order.
     borders: Vec<u64>,
-    /// The tree: node 1 is the root, and node n has the children 2n and 2n + 1. Each node has the indexes of the stays
-    /// whose ranges it is a part of, in the order of time.
+    /// The tree: node 1 is the root, and node n has the children 2n and 2n + 1. Each node has the indexes, in the order
+    /// of time, of the stays of those modules whose range of addresses contains the node's range.
     nodes: Vec<Vec<usize>>,
 }
 
@@ -133,7 +137,7 @@ impl Timeline {
         found.map(|stay| &stay.module).ok_or(Unnamed::NoModule)
     }
 
-    /// Returns the stays at the node `node` of the tree whose modules may have been loaded at `ticks`.
+    /// Returns the stays in the node with the index `node` whose modules may have been loaded at `ticks`.
     fn loaded_at(&self, node: usize, ticks: Ticks) -> impl Iterator<Item = &ModuleLifetime> {
         let stays = self.nodes.get(node).map_or(&[][..], Vec::as_slice);
         let is_over = |number: &usize| self.stays[*number].gone.is_some_and(|gone| gone.seen <= ticks);
@@ -145,7 +149,8 @@ impl Timeline {
         self.borders.len().next_power_of_two()
     }
 
-    /// Adds the stay with the index `number` to the nodes of the tree that make up the module's range of addresses.
+    /// Adds the stay with the index `number` to the tree: to those nodes that together make up the module's range of
+    /// addresses.
     fn place(&mut self, number: usize) {
         let range = self.stays[number].module.range;
         let leaf = |address| self.leaves() + self.borders.partition_point(|border| *border < address);
@@ -164,8 +169,7 @@ impl Timeline {
     }
 }
 
-/// Returns the stays of all modules, the times for which they were loaded. `lines` must be in the order in which the
-/// tracer looked at the modules.
+/// Returns the stays of all modules. `lines` must be in the order in which the tracer has read the list of modules.
 fn stays(lines: &[ModuleLine]) -> Vec<ModuleLifetime> {
     let mut stays: Vec<ModuleLifetime> = Vec::new();
     // The stays that have no end yet, by the address at which they begin.

@@ -63,17 +63,18 @@ pub fn shown_functions(functions: &[StackFunction<'_>], is_whole: bool) -> Range
     start..end
 }
 
-/// Returns the index after the last function that may be the user's, for a stack in which no function from the index
-/// `from` on is known to be the user's. Functions without names may be the user's, but the C library has a function
-/// without a name that calls the thread's function.
+/// Returns the index after the last function that may be the user's, if no function from the index `from` on is known
+/// to be the user's. Functions without names may be the user's, except for a single one right before the code that
+/// starts threads: it is the C library's function that calls the thread's function.
 fn end_of_users(owners: &[Owner], from: usize) -> usize {
     let unknown = owners[from..].iter().take_while(|owner| **owner == Owner::Unknown).count();
     let calls_thread = unknown == 1 && owners.get(from + 1) == Some(&Owner::Start);
     if calls_thread { from } else { from + unknown }
 }
 
-/// Skips the functions of panics, aborts and signals, from the index `from` on, and the library functions around them.
-/// Returns the index after these functions, or `from` if no such function comes before the user's first one.
+/// Skips, from the index `from` on, the functions that run for panics, aborts and signals, and the library functions
+/// around them. Returns the index after the skipped functions, or `from` if no such function comes before the user's
+/// first one.
 fn behind_machinery(owners: &[Owner], from: usize) -> usize {
     let is_user = |owner: &Owner| *owner == Owner::User;
     let inner = owners[from..].iter().take_while(|owner| !is_user(owner)).count();
@@ -85,8 +86,8 @@ fn behind_machinery(owners: &[Owner], from: usize) -> usize {
     })
 }
 
-/// Returns the index in `callers` of the standard library's function that runs hooks for panics, if that function has
-/// called the hook. `callers` are the callers of the hook, the innermost first.
+/// Returns the index in `callers` of the standard library's function that runs panic hooks; `None` if that function has
+/// not called this hook. `callers` are the callers of the hook, the innermost first.
 fn panic_around_hook(callers: &[StackFunction<'_>]) -> Option<usize> {
     let is_call = |function: &&StackFunction<'_>| ["call", "call_once"].contains(&&*last_part(function.name));
     let calls = callers.iter().take_while(is_call).count();
@@ -95,7 +96,7 @@ fn panic_around_hook(callers: &[StackFunction<'_>]) -> Option<usize> {
     runs_hook.then_some(calls)
 }
 
-/// Returns a name without the note ` (symbol)`, which says from which source the name comes.
+/// Returns a name without the note ` (symbol)`, which says that the name comes from a symbol table.
 fn plain(name: &str) -> &str {
     name.strip_suffix(" (symbol)").unwrap_or(name)
 }
@@ -134,8 +135,8 @@ fn find_outside_brackets(text: &str, wanted: &str) -> Result<usize, usize> {
     Err(text.len())
 }
 
-/// Returns the owner of a function. If functions with the same code share its address, any of them may be the user's,
-/// and then the user is the owner.
+/// Returns the owner of a function. If several functions with the same code share its address, and any of them may be
+/// the user's, the user is the owner.
 fn owner(function: &StackFunction<'_>) -> Owner {
     if function.name.is_empty() {
         return Owner::Unknown;
@@ -250,7 +251,7 @@ fn owner_in_cpp(path: &str) -> Owner {
     }
 }
 
-/// Functions without a path that run for a panic, an exception or a signal.
+/// The names of functions without a path that run for a panic, an exception or a signal.
 const MACHINERY: &str = "\
     abort raise gsignal tgkill pthread_kill __pthread_kill __pthread_kill_implementation \
     __pthread_kill_internal __restore_rt __kernel_rt_sigreturn _sigtramp __assert_fail __assert_fail_base \
@@ -259,7 +260,7 @@ const MACHINERY: &str = "\
     __rust_start_panic RaiseException RtlRaiseException RtlDispatchException KiUserExceptionDispatch \
     KiUserExceptionDispatcher _CxxThrowException _assert _wassert tracer_stack";
 
-/// Functions without a path that call `main` or the function of a thread.
+/// The names of functions without a path that call `main` or the function of a thread.
 const START: &str = "\
     _start __libc_start_main __libc_start_main_impl __libc_start_call_main libc_start_main_stage2 \
     __libc_start1 start_thread clone __clone clone3 __clone3 _pthread_start __nptl_deallocate_tsd \

@@ -8,13 +8,12 @@ use trace_format::wall::Wall;
 
 use crate::file::lines::strip_line_feed;
 
-/// The numbers of bytes at the end of a file in which its last anchor is searched: first in the fewest bytes, then in
-/// more.
+/// The numbers of bytes at the end of a file that are searched for the file's last anchor: first the fewest, then more.
 const TAIL_SIZES: [usize; 3] = [16 << 10, 256 << 10, 4 << 20];
-/// The number of bytes at the beginning of a file in which anchors are searched. The first thread's file has an anchor
+/// The number of bytes at the beginning of a file that are searched for anchors. The first thread's file has an anchor
 /// behind the list of the modules.
 const HEAD: usize = 64 << 10;
-/// The beginning of a `# clock` line after its thread id.
+/// The beginning of a `# clock` line, without the thread id that comes first.
 const CLOCK: &[u8] = b" # clock ticks=";
 
 /// The readings of the clocks at one moment.
@@ -24,7 +23,7 @@ pub(crate) struct Anchor {
     pub ticks: Ticks,
     /// The wall clock's time.
     pub wall: Wall,
-    /// The number of ticks within which all clocks were read; 0 if that is not known.
+    /// The number of ticks that passed while all clocks were read; 0 if that is not known.
     pub within: u64,
     /// The time of the raw monotonic clock, which nobody adjusts, in nanoseconds; `None` if the trace does not have it.
     pub raw: Option<u64>,
@@ -40,7 +39,7 @@ pub(crate) struct Anchor {
 const NOT_SYNCHRONIZED: u32 = 5;
 
 impl Anchor {
-    /// Makes an anchor of readings of the two clocks that each trace has.
+    /// Makes an anchor of a reading of the ticks and of the wall clock, the two clocks that each trace has.
     #[must_use]
     pub(crate) fn new(ticks: Ticks, wall: Wall) -> Anchor {
         Anchor { ticks, wall, within: 0, raw: None, since_boot: None, error: None }

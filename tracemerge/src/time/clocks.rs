@@ -28,15 +28,15 @@ use crate::time::anchor::{Anchor, outer_anchors};
 use crate::time::scale::{NOMINAL, Point, Rate, Scale};
 use crate::time::steps::{ClockStep, steps, suspended, tolerance};
 
-/// The number of nanoseconds within which two anchors count as one: the error of reading anchors that are nearer to
-/// each other would be larger than the drift between them.
+/// The least distance between two anchors, in nanoseconds, from which a rate is computed. Between anchors nearer to
+/// each other, the error of reading them would be larger than the drift of the clocks.
 const MIN_DISTANCE_NS: u64 = 1_000_000_000;
-/// The least ratio of the time between two anchors to the time that reading them has taken. So the error of the rate
-/// between them is at most 50 millionths.
+/// The least ratio of the time between two anchors to the time that reading them has taken. With it, the error of the
+/// rate between them is at most 50 millionths.
 const MIN_PRECISION: u64 = 10_000;
-/// If a reading may have two places, one before and one after the place of the previous reading, the earlier place is
-/// preferred only if it is this many times nearer to the previous one. So a line of a log may be late, but a clock that
-/// was set back is recognized.
+/// The preference for going forward. A reading of the wall clock may have two possible places, one before and one after
+/// the place of the previous reading. The earlier place is chosen only if it is this many times nearer to the previous
+/// one. So a log line that comes late does not count as a clock that was set back.
 const LATE: u64 = 10;
 
 /// A period in which nobody has set the wall clock.
@@ -44,29 +44,32 @@ const LATE: u64 = 10;
 struct WallPeriod {
     /// The first ticks of the period.
     from: u64,
-    /// The ticks of the last reading before the period: the clock was set at an unknown moment between this and `from`.
+    /// The ticks of the last reading before the period. The clock was set at an unknown moment between these ticks and
+    /// `from`.
     after: u64,
     scale: Scale,
     /// The latest time that the wall clock has shown in earlier periods.
     floor: u64,
 }
 
-/// A reading of the wall clock that no trace has made, for example by the line of a log, and its place.
+/// A reading of the wall clock that comes from outside the traces, for example from the line of a log, and the most
+/// likely ticks at which it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WallPlace {
-    /// The time that was read.
+    /// The wall time that was read.
     pub wall: Wall,
-    /// The most likely ticks.
+    /// The most likely ticks at which the wall clock was read.
     pub ticks: Ticks,
-    /// The number of the period of the wall clock.
+    /// The index of the period of the wall clock in which it was read.
     period: usize,
-    /// The nanoseconds between this place and the farthest other one that is possible; 0 if there is none.
+    /// The distance in nanoseconds from this place to the farthest other possible place of the reading; 0 if there is
+    /// none.
     pub error_ns: u64,
 }
 
-/// A line of the piecewise linear function between ticks and the wall clock, for programs that convert many times on
-/// their own. The line holds from `from` (ticks or nanoseconds) to the beginning of the next line, and goes through the
-/// point (`ticks`, `ns`); results less than `floor` become `floor`.
+/// A straight piece of the piecewise linear function between ticks and the wall clock, for programs that convert many
+/// times on their own. It holds from `from` (ticks or nanoseconds) to the beginning of the next piece, and goes through
+/// the point (`ticks`, `ns`). Results less than `floor` become `floor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockLine {
     pub from: u64,
@@ -84,7 +87,7 @@ impl ClockLine {
     }
 }
 
-/// The clock of one boot and one kind of ticks. Its arithmetic is exact to a nanosecond; [`TickClock::uncertainty_ns`]
+/// The clock of one boot for one kind of ticks. Its arithmetic is exact to a nanosecond; [`TickClock::uncertainty_ns`]
 /// measures how accurate the anchors are.
 #[derive(Clone, Debug)]
 pub(crate) struct TickClock {
@@ -169,13 +172,13 @@ impl TickClock {
         Wall(period.scale.at(ticks).max(period.floor))
     }
 
-    /// Returns the place of `wall`, a time that a reader has read from the wall clock; `before` is the place of the
-    /// time that the same reader had read before, if there is one.
+    /// Returns the most likely ticks at which a reader of the wall clock, such as the writer of a log, has read `wall`.
+    /// `before` is the result for the reader's previous reading, if there is one.
     ///
-    /// The clock was set at an unknown moment between two readings of a trace, so a time may lie in the period before
-    /// and in the one after, each of which may have filled the time between the readings. If several periods may have
-    /// shown `wall`, the result lies in the period of `before` or, if `wall` is earlier than the time of `before`, as
-    /// near to `before` as possible.
+    /// Several periods of the wall clock may have shown `wall`: if the clock was set, at an unknown moment between two
+    /// anchors, both the period before and the period after may have lasted up to that moment. Of the possible periods,
+    /// the result lies in the period of `before` or, if `wall` is earlier than the time of `before`, as near to
+    /// `before` as possible.
     #[must_use]
     pub(crate) fn place(&self, wall: Wall, before: Option<WallPlace>) -> WallPlace {
         let places = || {
@@ -222,8 +225,8 @@ impl TickClock {
         Ticks(u64::MAX)
     }
 
-    /// Returns the lines of [`TickClock::ascending_wall`]. At the ticks t, a line has the value
-    /// `ns + floor((t - ticks) * rate_ns / rate_ticks)`. The last ticks of 64 bits are not covered.
+    /// Returns the straight pieces that make up [`TickClock::ascending_wall`]. At the ticks t, a piece has the value
+    /// `ns + floor((t - ticks) * rate_ns / rate_ticks)`. The ticks `u64::MAX` are not covered.
     #[must_use]
     pub(crate) fn lines_to_wall(&self) -> Vec<ClockLine> {
         let mut lines = Vec::new();
@@ -240,8 +243,8 @@ impl TickClock {
         lines
     }
 
-    /// Returns the lines of [`TickClock::ticks`]. At the nanosecond n, a line has the value
-    /// `ticks + ceil((n - ns) * rate_ticks / rate_ns)`. The first and the last nanosecond of 64 bits are not covered.
+    /// Returns the straight pieces that make up [`TickClock::ticks`]. At the nanosecond n, a piece has the value `ticks
+    /// + ceil((n - ns) * rate_ticks / rate_ns)`. The nanoseconds 0 and `u64::MAX` are not covered.
     #[must_use]
     pub(crate) fn lines_to_ticks(&self) -> Vec<ClockLine> {
         let (mut lines, mut begin) = (Vec::new(), 0);
@@ -278,16 +281,16 @@ impl TickClock {
         ClockReader::new(self, true)
     }
 
-    /// Returns a number of ticks for which this holds: any period of fewer ticks takes less than `ns` nanoseconds of
-    /// steady time.
+    /// Returns a number of ticks so small that every period of fewer ticks takes less than `ns` nanoseconds of steady
+    /// time.
     #[must_use]
     pub(crate) fn ticks_within(&self, ns: u64) -> u64 {
         // Each of the two times is rounded by less than a nanosecond, and so is each side of an anchor.
         self.steady.fewest_ticks(ns.saturating_sub(4))
     }
 
-    /// Returns whether the rate of the ticks was measured. If it was not, a tick counts as a nanosecond, and only times
-    /// at the start of the run are right.
+    /// Returns whether the rate of the ticks was measured. If it was not, one tick counts as one nanosecond, and only
+    /// times at the start of the run are right.
     #[must_use]
     pub(crate) fn rate_is_known(&self) -> bool {
         self.rate_is_known
@@ -312,8 +315,9 @@ impl TickClock {
         &self.steps
     }
 
-    /// Returns the largest error, in nanoseconds, that the wall clock's time at one of its anchors would have without
-    /// that anchor. The number does not include the error of the machine's wall clock itself.
+    /// Returns the error of the wall clock's times, in nanoseconds, as the anchors show it: the largest error that the
+    /// time at one of the anchors would have if that anchor were left out. The error of the machine's wall clock itself
+    /// is not included.
     #[must_use]
     pub(crate) fn uncertainty_ns(&self) -> u64 {
         self.uncertainty_ns
@@ -360,10 +364,10 @@ fn steady_scale(kind: ClockKind, all: &[Anchor]) -> Option<Scale> {
     })
 }
 
-/// Makes a piecewise linear scale through `readings`: anchors with their times in nanoseconds by one of the clocks.
-/// Between two neighbours that `is_sound` rejects, or between which the clock goes back, time runs at the median rate
-/// of the neighbours that `is_counted` accepts. `is_sound` also gets the number of nanoseconds between the two
-/// neighbours at that rate.
+/// Makes a piecewise linear scale through `readings`, which are anchors, each with its time in nanoseconds by one of
+/// the clocks. Some neighbours do not determine the rate between them: those that `is_sound` rejects, and those between
+/// which the clock goes back. Between these, time runs at the median rate of all neighbours that `is_counted` accepts.
+/// `is_sound` also gets the number of nanoseconds between the two neighbours at that median rate.
 fn of_readings(
     readings: &[(Anchor, u64)],
     is_counted: impl Fn(&Anchor, &Anchor) -> bool,
@@ -394,8 +398,8 @@ fn of_readings(
     Some(Scale::through(points, rate))
 }
 
-/// Returns the median of the rates between neighbouring readings that `is_counted` accepts; `None` if there are no such
-/// neighbours. `weight` returns how much a rate counts that was measured over a number of ticks.
+/// Returns the weighted median of the rates between neighbouring readings that `is_counted` accepts; `None` if there
+/// are no such neighbours. `weight` returns the weight of a rate, given the number of ticks over which it was measured.
 fn median_rate(
     readings: &[(Anchor, u64)],
     is_counted: impl Fn(&Anchor, &Anchor) -> bool,
@@ -417,8 +421,9 @@ fn median_rate(
     })
 }
 
-/// Selects, from `readings` in order, the readings that are so far apart that the drift between them exceeds the errors
-/// of reading; at least two, if there are several. Of readings near each other, it prefers the one that took less time.
+/// Selects those of `readings`, which are in order, that are so far apart that the drift between them exceeds the
+/// errors of reading. Selects at least two if there are several. Of readings near each other, prefers the one that took
+/// less time.
 fn apart<R: Copy>(readings: &[R], anchor: impl Fn(&R) -> &Anchor, rate: Rate) -> Vec<R> {
     let [first, others @ .., last] = readings else { return readings.to_vec() };
     let is_far = |from: &R, to: &R| {
@@ -447,7 +452,7 @@ fn apart<R: Copy>(readings: &[R], anchor: impl Fn(&R) -> &Anchor, rate: Rate) ->
     kept
 }
 
-/// Makes the periods of the wall clock from groups of anchors, between which it was set.
+/// Makes the periods of the wall clock, one of each group of anchors. The wall clock was set between two groups.
 fn periods(groups: &[Vec<Anchor>], steady: &Scale) -> Vec<WallPeriod> {
     let (mut periods, mut last): (Vec<WallPeriod>, u64) = (Vec::new(), 0);
     for group in groups {
@@ -476,12 +481,13 @@ fn periods(groups: &[Vec<Anchor>], steady: &Scale) -> Vec<WallPeriod> {
     periods
 }
 
-/// A reader of a clock, which remembers the line of the scale around its last reading.
+/// A reader of a clock. It remembers the straight piece of the clock's scale that its last reading used, so that
+/// further readings nearby are fast.
 #[derive(Clone, Debug)]
 pub(crate) struct ClockReader {
     clock: Arc<TickClock>,
     reads_wall: bool,
-    /// The ticks for which the point `from` and the rate `rate` hold.
+    /// The range of ticks in which the point `from` and the rate `rate` hold.
     ticks: Range<u64>,
     from: Point,
     rate: Rate,
@@ -597,7 +603,7 @@ fn key(run: &Run) -> (Vec<u8>, bool) {
     (run.boot.clone(), run.clock == ClockKind::System)
 }
 
-/// Converts a time of the system's clock to the form that traces have.
+/// Converts a time of the operating system's clock to the type that traces use for the wall clock.
 pub(crate) fn wall_clock(time: SystemTime) -> Wall {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Wall(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! The relation of ticks, steady time and wall clock, and the forms in which times are written and read.
+//! The relation of ticks, steady time and the wall clock, and the forms in which times are written and read.
 
 pub(crate) mod anchor;
 pub(crate) mod clocks;

@@ -17,8 +17,8 @@ pub(super) struct Rate {
     pub ns: u64,
     /// The integral part of the nanoseconds per tick.
     whole: u64,
-    /// The fraction of the nanoseconds per tick, times two to the power of 64, rounded down. The exact fraction is
-    /// `left / ticks`.
+    /// The fractional part of the nanoseconds per tick, times two to the power of 64, rounded down. The exact
+    /// fractional part is `left / ticks`.
     part: u64,
     left: u64,
 }
@@ -47,9 +47,9 @@ impl Rate {
         u64::try_from(quotient).unwrap_or(u64::MAX)
     }
 
-    /// Returns the number of nanoseconds that `ticks` ticks take, rounded down, at most `u64::MAX`. It equals the
-    /// result of [`Rate::scale`], but takes two multiplications and a correction in place of a division. Granlund and
-    /// Montgomery, "Division by invariant integers using multiplication" (1994).
+    /// Returns the number of nanoseconds that `ticks` ticks take, rounded down, at most `u64::MAX`. The result equals
+    /// that of [`Rate::scale`], but is computed by two multiplications and a correction in place of a division; see
+    /// Granlund and Montgomery, "Division by invariant integers using multiplication" (1994).
     #[inline]
     pub(super) fn nanoseconds(self, ticks: u64) -> u64 {
         let rest = ((u128::from(ticks) * u128::from(self.part)) >> 64) as u64;
@@ -70,7 +70,8 @@ impl Rate {
         u64::try_from(all).unwrap_or(u64::MAX)
     }
 
-    /// Returns the time at `ticks` in nanoseconds, rounded down, on the line with this rate through the point `from`.
+    /// Returns the time at `ticks` in nanoseconds, rounded down, on the straight line through the point `from` that has
+    /// this rate.
     #[inline]
     pub(super) fn at(self, from: Point, ticks: u64) -> u64 {
         match ticks.checked_sub(from.ticks) {
@@ -79,7 +80,8 @@ impl Rate {
         }
     }
 
-    /// Returns the first ticks at which the time is `ns` or more, on the line with this rate through the point `from`.
+    /// Returns the first ticks at which the time is `ns` or more, on the straight line through the point `from` that
+    /// has this rate.
     fn ticks(self, from: Point, ns: u64) -> u64 {
         match ns.checked_sub(from.ns) {
             Some(after) => from.ticks.saturating_add(Rate::scale(after, self.ticks, self.ns, true)),
@@ -88,7 +90,8 @@ impl Rate {
     }
 }
 
-/// The lines through points. Before the first point and after the last point, time runs at the average rate.
+/// A piecewise linear function: the straight lines between neighbouring points. Before the first point and after the
+/// last point, time runs at the average rate.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     /// The points, at least one; ticks and nanoseconds ascend.
@@ -129,7 +132,8 @@ impl Scale {
         rates.map(|rate| Rate::scale(ns, rate.ticks, rate.ns, false)).min().unwrap_or(0)
     }
 
-    /// Returns the line that holds at `ticks`: a point on it, its rate, and the range of ticks for which it holds.
+    /// Returns the straight line of the scale that holds at `ticks`: a point on the line, its rate, and the range of
+    /// ticks for which it holds.
     pub(super) fn line(&self, ticks: u64) -> (Point, Rate, std::ops::Range<u64>) {
         let behind = self.behind(ticks);
         let start = behind.checked_sub(1).map_or(0, |before| self.points[before].ticks);
@@ -138,8 +142,8 @@ impl Scale {
         (from, rate, start..end)
     }
 
-    /// Returns the lines of the scale, in order: for each, the first ticks and the first nanosecond for which it holds,
-    /// a point on it, and its rate.
+    /// Returns the straight lines of the scale, in order. Each has the first ticks and the first nanosecond for which
+    /// it holds, a point on it, and its rate.
     pub(super) fn lines(&self) -> impl Iterator<Item = (u64, u64, Point, Rate)> {
         (0..=self.points.len()).map(|behind| {
             let before = behind.checked_sub(1).map(|before| self.points[before]);
@@ -149,7 +153,8 @@ impl Scale {
         })
     }
 
-    /// Returns the largest error in nanoseconds that the scale would have at one of its points without that point.
+    /// Returns the largest error, in nanoseconds, that the scale would have at one of its points if that point were
+    /// left out.
     pub(super) fn largest_error(&self) -> u64 {
         let between = self.points.windows(3).map(|three| {
             Rate::between(three[0], three[2]).at(three[0], three[1].ticks).abs_diff(three[1].ns)
@@ -162,7 +167,7 @@ impl Scale {
         self.points.partition_point(|point| point.ticks <= ticks)
     }
 
-    /// Returns the point and the rate of the line that begins behind the first `behind` points.
+    /// Returns the line of the scale that begins behind the first `behind` points: a point on the line, and its rate.
     fn segment(&self, behind: usize) -> (Point, Rate) {
         let at = behind.saturating_sub(1);
         let rate = if behind == 0 { None } else { self.rates.get(at) };

@@ -8,11 +8,12 @@ use trace_format::wall::Wall;
 use crate::time::anchor::Anchor;
 use crate::ui::units::duration;
 
-/// The difference of two clocks, in nanoseconds, that two readings may show without a step.
+/// The greatest difference, in nanoseconds, between the times that two clocks measure from one reading to the next,
+/// without a step of the wall clock. `TOLERANCE_PPM` adds to it for long times.
 const TOLERANCE_NS: u64 = 1_000_000;
-/// The further difference of two clocks, per million nanoseconds between the readings, that is not a step. Linux
-/// corrects the wall clock by at most 500 millionths, on top of a frequency error of at most 500 millionths
-/// (`adjtimex(2)`).
+/// The further difference between the times that two clocks measure, in nanoseconds per million nanoseconds, that is
+/// not a step. Linux corrects the wall clock by at most 500 millionths, on top of a frequency error of at most 500
+/// millionths (`adjtimex(2)`).
 const TOLERANCE_PPM: u64 = 1_200;
 /// The shortest suspension that is reported, in nanoseconds.
 const SUSPENDED_NS: u64 = 100_000_000;
@@ -70,7 +71,7 @@ impl fmt::Display for ClockStep {
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 
-/// Returns the difference of two times, limited to the values of `i64`.
+/// Returns `later` - `earlier`, or the nearest value that an `i64` can have.
 fn difference(later: u64, earlier: u64) -> i64 {
     i64::try_from(i128::from(later) - i128::from(earlier)).unwrap_or(if later > earlier {
         i64::MAX
@@ -79,13 +80,14 @@ fn difference(later: u64, earlier: u64) -> i64 {
     })
 }
 
-/// Returns the largest difference of two clocks after `ns` nanoseconds that needs no step as an explanation.
+/// Returns the largest difference between the times that two clocks measure in `ns` nanoseconds without a step of the
+/// wall clock.
 pub(super) fn tolerance(ns: u64) -> u64 {
     TOLERANCE_NS.saturating_add(ns / 1_000_000 * TOLERANCE_PPM)
 }
 
-/// Returns the nanoseconds for which the machine was suspended between two anchors; 0 if it was not, or if they lack
-/// the clocks that show it.
+/// Returns the nanoseconds for which the machine was suspended between two anchors; 0 if it was not suspended, or if
+/// the anchors lack the clocks that show it.
 pub(super) fn suspended(from: &Anchor, to: &Anchor) -> u64 {
     let asleep = |anchor: &Anchor| anchor.since_boot?.checked_sub(anchor.raw?);
     let time = asleep(from).zip(asleep(to)).map_or(0, |(from, to)| to.saturating_sub(from));
@@ -93,10 +95,10 @@ pub(super) fn suspended(from: &Anchor, to: &Anchor) -> u64 {
     if time < TOLERANCE_NS { 0 } else { time }
 }
 
-/// Finds the steps between neighbours of `anchors`, which are in order. `steady` returns the steady time at an anchor,
-/// in nanoseconds. Leaves out an anchor that shows a step which the next anchor does not show, because the reading of
-/// that anchor was interrupted. Returns the other anchors in groups, between which the wall clock stepped, and all
-/// steps.
+/// Finds the steps of the wall clock between neighbours of `anchors`, which are in order. `steady` returns the steady
+/// time at an anchor, in nanoseconds. Returns the anchors in groups, and all steps; the wall clock stepped between two
+/// groups. An anchor that shows a step which the next anchor does not show is left out, because the reading of that
+/// anchor was interrupted.
 pub(super) fn steps(
     anchors: &[Anchor],
     steady: impl Fn(&Anchor) -> u64,

@@ -1,18 +1,23 @@
-//! Assumptions for clocks that nothing limits on one side, or on both: they place such clocks, and limit nothing.
+//! Assumed limits for clocks whose offset the messages limit on one side only, or not at all. They only choose an
+//! offset for such clocks, and prove nothing.
 
 use super::Assumptions;
 use super::graph::Cycle;
 use super::solve::{Grid, Link, LinkKind};
 
-/// The greatest distance, in nanoseconds, that is assumed between two clocks which nothing connects.
+/// The greatest difference, in nanoseconds, that is assumed between the times of two clocks which nothing connects.
 const UNPLACED_NS: f64 = 500_000.0;
-/// The least distance, in nanoseconds, between an assumed limit and the opposite limit.
+/// The least distance, in nanoseconds, that an assumed limit keeps from the limit on the opposite side.
 const ROOM_NS: f64 = 2_000.0;
 
-/// Adds assumed limits, which are edges of the graph, for clocks that messages limit on one side only, or not at all.
-/// The first assumption is the least delay of a link with messages in one direction, the second the wall clocks, and
-/// the third that the clocks' first readings were at the same time. An assumption that contradicts other limits is
-/// relaxed until it contradicts none. Returns, for each epoch, whether it needed an assumption.
+/// Adds assumed limits, as edges of the graph, for clocks that messages limit on one side only, or not at all. Returns,
+/// for each epoch, whether it needed an assumption. The first assumption that is possible is used:
+///
+/// 1. A link with messages in one direction only has an assumed least delay in the other.
+/// 2. A wall clock of unknown error is right within an assumed error.
+/// 3. The first readings of all clocks were at about the same time.
+///
+/// An assumption that contradicts other limits is relaxed until it contradicts none.
 pub(super) fn assume(grid: &mut Grid, links: &[Link], root: usize, assumptions: &Assumptions) -> Vec<bool> {
     let nodes = grid.graph.nodes;
     let mut is_assumed = vec![false; nodes];

@@ -6,15 +6,15 @@ use super::graph::Graph;
 
 /// The greatest number of steps of Newton's method.
 const NEWTON_STEPS: usize = 15;
-/// The largest and the least distance from all limits, in nanoseconds, with which the offsets at the beginning are
-/// searched.
+/// The largest and the least distance, in nanoseconds, that is tried while offsets far from all limits are searched:
+/// Newton's method begins at these offsets.
 const BEGINNING_NS: (f64, f64) = (64_000.0, 250.0);
-/// The relative accuracy with which the equations of a step are solved.
+/// The relative accuracy with which the equations of one step of Newton's method are solved.
 const ACCURACY: f64 = 1e-4;
 
-/// Returns the centre of the offsets that satisfy all finite `weights`, with 0 for `root`. `near` is an estimate of the
-/// centre. If there is no room between the limits, returns offsets that satisfy them; if no offsets satisfy them, the
-/// estimate.
+/// Returns the analytic centre of the offsets that satisfy the limits of all edges, `weights`. The offset of `root` is
+/// 0. `near` is an estimate of the centre. If there is no room between the limits, returns offsets that satisfy them;
+/// if no offsets satisfy them, returns the estimate.
 pub(super) fn centre(graph: &Graph, weights: &[f64], root: usize, near: &[f64]) -> Vec<f64> {
     let mut x = near.to_vec();
     let is_inside = |x: &[f64], least: f64| {
@@ -65,7 +65,8 @@ fn slack(x: &[f64], (from, to): (u32, u32), weight: f64) -> f64 {
     weight - (x[to as usize] - x[from as usize])
 }
 
-/// Returns offsets that are as far from all limits as is easily found; `None` if no offsets satisfy the limits.
+/// Returns offsets that keep a distance from all limits, as large as is easily found; `None` if no offsets satisfy the
+/// limits.
 fn beginning(graph: &Graph, weights: &[f64], root: usize) -> Option<Vec<f64>> {
     let mut distance = 0.0;
     let mut best = graph.middle(weights, root)?;
@@ -81,8 +82,8 @@ fn beginning(graph: &Graph, weights: &[f64], root: usize) -> Option<Vec<f64>> {
     Some(best)
 }
 
-/// Returns the solution `d` of `H d = -g`, with 0 for `root`, by the method of conjugate gradients. `H` is the graph's
-/// Laplacian matrix with `rigid` as the weights of the edges and `diagonal` on its diagonal, and `g` is `gradient`.
+/// Solves `H d = -g` for `d` by the method of conjugate gradients, with 0 for `root`. `H` is the graph's Laplacian
+/// matrix with `rigid` as the weights of the edges and `diagonal` on its diagonal, and `g` is `gradient`.
 fn solve(graph: &Graph, rigid: &[f64], diagonal: &[f64], gradient: &[f64], root: usize) -> Vec<f64> {
     let nodes = graph.nodes;
     let mut d = vec![0.0; nodes];

@@ -1,4 +1,5 @@
-//! Matched messages that contradict other messages: they are given up, and named.
+//! Matched messages that contradict other messages. They are given up, which means that they limit nothing any more,
+//! and are reported.
 
 use std::collections::HashMap;
 
@@ -8,16 +9,17 @@ use super::pairs::Epoch;
 use super::solution::{Order, Verdict};
 use super::solve::{Grid, Link, LinkKind, clocks_of, set_weights};
 
-/// The greatest number of matched messages that are given up: for each pair of clocks, and in all.
+/// The greatest number of points that are given up: for each pair of clocks, and in all.
 const MOST_GIVEN_UP: (usize, usize) = (1000, 20_000);
-/// The number of points on each side of the time of a contradiction that may be given up: the point with the fewest
-/// companions among them is given up.
+/// The number of points before the time of a contradiction, and the number after it, one of which is given up: the
+/// point with the fewest companions, points nearby that limit the offset almost as much.
 const NEAR: usize = 4;
-/// The greatest number of unsupported messages that are compared with the limits of all clocks.
+/// The greatest number of unsupported messages that are compared with the limits of all clocks. An unsupported message
+/// claims far less delay than the other messages in its direction.
 const MOST_COMPARED: usize = 5000;
 
-/// Gives up matched messages until no limits contradict each other, first within pairs of clocks and then over loops of
-/// several clocks.
+/// Gives up points until no limits contradict each other: first within pairs of clocks, then over loops of several
+/// clocks. If too many points would have to be given up, drops the limits at the times of the contradiction.
 pub(super) fn give_up_contradictions(
     grid: &mut Grid,
     links: &mut [Link],
@@ -80,13 +82,14 @@ pub(super) fn give_up_contradictions(
     }
 }
 
-/// The order in which points are given up: points of wall clocks first, then by the number of companions, then by the
-/// distance in time.
+/// The order in which points are given up: points of wall clocks first, then those with fewer companions (points nearby
+/// that limit the offset almost as much), then those nearer in time to the contradiction.
 type Rank = (bool, u32, f64);
 
-/// Gives up one point, the bound from one message, that limits an edge of the contradiction `cycle` near the grid time
-/// `at`: a point of a wall clock if there is one, and of several points the one with the fewest companions. Returns the
-/// index of the point's pair; `None` if there is no such point.
+/// Gives up one point, the bound from one message, to resolve the contradiction `cycle` near the grid time `at`. The
+/// point limits one of the edges in `cycle`. A point of a wall clock is preferred, then the one with the fewest
+/// companions, which are points nearby that limit the offset almost as much. Returns the index of the point's pair;
+/// `None` if there is no such point.
 fn give_up_one(
     grid: &Grid,
     links: &mut [Link],
@@ -129,7 +132,8 @@ fn give_up_one(
     Some(number)
 }
 
-/// Marks as wrong the unsupported messages that contradict the limits of all clocks together.
+/// Judges the unsupported messages, which claim far less delay than the others in their direction: marks as wrong those
+/// that contradict the limits of all clocks together, and the others as unsupported.
 pub(super) fn compare_unsupported(grid: &Grid, links: &[Link], order: &mut Order, epochs: &[Epoch]) {
     let mut known: HashMap<(usize, u32), Vec<f64>> = HashMap::new();
     let mut compared = 0;

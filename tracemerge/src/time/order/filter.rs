@@ -1,19 +1,23 @@
-//! The filter for the points of a pair of clocks, as a stream. A point is the bound that one message gives for the
-//! offset of the two clocks. Wrong matches are named, the points with the tightest limits are not trusted, and the
-//! other points go to the hulls. It needs memory for two blocks of points and for the hulls.
+//! Filters the points of a pair of clocks, as a stream. A point is the bound that one message gives for the offset of
+//! the two clocks. Points of wrong matches are reported; the points with the tightest limits are left out, because they
+//! may be wrong matches; the other points go to the hulls. The filter needs memory for two blocks of points and for the
+//! hulls.
 
 use super::Assumptions;
 use super::hull::Hull;
 
-/// The shortest and the longest usual duration, in seconds, of a block of points that are judged together.
+/// The usual duration of a block, the points that are judged together: the shortest and the longest, in seconds.
 const BLOCK_SECONDS: (f64, f64) = (20.0, 300.0);
-/// The duration, in seconds, after which a block ends even if it has only half of the points that a block usually has.
+/// The duration, in seconds, after which a block ends even if it has only half of the points that a block usually has
+/// at least.
 const SPARSE_SECONDS: f64 = 60.0;
 /// The number of points from which on a block may end, and the number at which it ends in any case.
 const BLOCK_POINTS: (usize, usize) = (48, 800);
-/// The greatest distance, in nanoseconds, of two bounds for an offset whose points support each other.
+/// The greatest distance, in nanoseconds, between the bounds of two points that count as companions: points that
+/// support each other.
 const NEAR_NS: f64 = 60_000.0;
-/// The greatest accepted probability that a block has more wrong matches than points that are left out as not trusted.
+/// The greatest accepted probability that a block has more wrong matches than the number of points that are left out of
+/// it.
 const RISK: f64 = 1e-5;
 
 /// The direction of a message between two clocks.
@@ -29,12 +33,13 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug)]
 struct Point {
     s: f64,
-    /// An upper bound: of the offset, or of the negated offset for a message [`Direction::Back`].
+    /// An upper bound, in nanoseconds: of the offset for a message in the direction `Forth`, of the negated offset for
+    /// a message [`Direction::Back`].
     u: f64,
     id: u32,
 }
 
-/// The points of a block of time, by the direction of their messages.
+/// The points of one period of time, which are judged together, by the direction of their messages.
 #[derive(Clone, Debug, Default)]
 struct Block {
     points: [Vec<Point>; 2],
@@ -53,18 +58,21 @@ impl Block {
     }
 }
 
-/// The stream of the points of two clocks, in the order of time, and the limits that remain of them.
+/// The stream of the points of two clocks, in the order of time. The points that count become the hulls, from which the
+/// limits of the offset follow.
 #[derive(Clone, Debug)]
 pub struct PairStream {
     assumptions: Assumptions,
-    /// Whether every point counts, because no point comes from a matched message.
+    /// Whether every point counts, because the points do not come from matched messages, which may be wrong.
     trusts_all: bool,
     current: Block,
     pending: Block,
-    /// The middles of the block of points before the pending block, and of the pending block: the middle of its time, in
-    /// seconds, and the estimated offset of the two clocks there, in nanoseconds; `None` if the block has no points.
+    /// The middles of two blocks: of the block before the pending one, and of the pending one. The middle is the time
+    /// halfway through the block, in seconds, and the estimated offset of the two clocks at that time, in nanoseconds;
+    /// `None` if the block has no points.
     middles: [Option<(f64, f64)>; 2],
-    /// Half of the distance between the bounds of the two directions, if both have been seen.
+    /// Half of the distance between the typical upper and the typical lower bound of the offset; `None` as long as no
+    /// block has had points of both directions.
     half_gap: Option<f64>,
     /// The hulls of the points of both directions.
     pub(super) hulls: [Hull; 2],
@@ -77,7 +85,7 @@ pub struct PairStream {
 }
 
 impl PairStream {
-    /// Makes a stream without points. If it `trusts_all`, it considers no point wrong.
+    /// Makes a stream without points. With `trusts_all`, the stream considers no point wrong.
     #[must_use]
     pub fn new(assumptions: Assumptions, trusts_all: bool) -> PairStream {
         PairStream {
@@ -118,7 +126,7 @@ impl PairStream {
         self.current.points[direction as usize].push(Point { s, u, id });
     }
 
-    /// Ends the stream: judges the points that still wait, and passes those that count to the hulls.
+    /// Ends the stream: judges the points that are not judged yet, and passes those that count to the hulls.
     pub fn finish(&mut self) {
         if self.current.len() >= BLOCK_POINTS.0 / 2 {
             self.end_block();
@@ -137,8 +145,9 @@ impl PairStream {
         self.pass_on(None);
     }
 
-    /// Returns the lower and the upper limit of the offset at the time `t`, in nanoseconds; infinite if there is none.
-    /// `rate` is the largest rate of the offset, in nanoseconds per second, where no points on both sides limit it.
+    /// Returns the lower and the upper limit of the offset at the time `t`, in nanoseconds; a limit is infinite if
+    /// nothing limits that side. `rate` is the greatest speed at which the offset changes, in nanoseconds per second,
+    /// where there are no points on both sides to limit it.
     #[must_use]
     pub fn limits(&self, t: f64, rate: f64) -> (f64, f64) {
         let [above, below] = &self.hulls;
@@ -154,7 +163,7 @@ impl PairStream {
             + self.pending.len()
     }
 
-    /// Judges the pending block, because its neighbours are known now, and passes those of its points that count to the
+    /// Judges the pending block, because its neighbours are known now, and passes the block's points that count to the
     /// hulls. The current block becomes the pending one.
     fn end_block(&mut self) {
         std::mem::swap(&mut self.current, &mut self.pending);
@@ -166,7 +175,8 @@ impl PairStream {
         self.middles = [self.middles[1], next];
     }
 
-    /// Returns the middle of the pending block: its time, and the mean of the medians of both directions.
+    /// Returns the middle of the pending block: its time, in seconds, and the estimated offset there, the mean of the
+    /// median upper bound and the median lower bound.
     fn middle_of_pending(&mut self) -> Option<(f64, f64)> {
         let medians: [Option<f64>; 2] = [0, 1].map(|direction| {
             self.values.clear();
@@ -186,7 +196,7 @@ impl PairStream {
     }
 
     /// Judges the points of the pending block, and passes those that count to the hulls. `next` is the middle of the
-    /// block after it.
+    /// block that follows the pending one.
     fn pass_on(&mut self, next: Option<(f64, f64)>) {
         let mut block = std::mem::take(&mut self.pending);
         for points in &mut block.points {
@@ -208,8 +218,9 @@ impl PairStream {
         self.pending = block;
     }
 
-    /// Returns, for each direction, the bound below which a matched message of the block is wrong. It is chosen so that
-    /// the other messages allow a common offset, and as few messages as possible are wrong.
+    /// Returns, for each direction, a threshold: matched messages of the block whose bounds are lower are wrong. The
+    /// thresholds are chosen so that the other messages allow a common offset, and as few messages as possible are
+    /// wrong.
     fn contradictions(&mut self) -> [f64; 2] {
         let least = |limits: &[f64]| limits.iter().copied().fold(f64::INFINITY, f64::min);
         let [above, minus_below] = &self.limits;
@@ -277,8 +288,8 @@ impl PairStream {
     }
 }
 
-/// Returns the number of points, of `points` in all, that are not trusted because they have the lowest bounds. It is
-/// chosen so that more wrong matches are very unlikely. `share` is the assumed share of wrong matches.
+/// Returns how many of `points` points are left out, namely those with the lowest bounds: so many that a greater number
+/// of wrong matches among the points is very unlikely. `share` is the assumed share of wrong matches.
 fn not_trusted(points: usize, share: f64) -> usize {
     // The probabilities of so many wrong matches, summed up from none on.
     let mut probability = (1.0 - share).powi(i32::try_from(points).unwrap_or(i32::MAX));

@@ -2,7 +2,8 @@
 //! offset of `i` plus `w`. A shortest path is the tightest statement that follows from several edges, and a cycle of
 //! negative weight is a contradiction.
 
-/// The difference, in nanoseconds, up to which a path does not count as shorter than another one, because of rounding.
+/// The difference of length, in nanoseconds, up to which a path does not count as shorter than another one. It allows
+/// for rounding.
 const ROUNDING: f64 = 1e-3;
 
 /// The edges between clocks: the pair with the index `p` has the edges `2 p`, from its first clock to its second, and
@@ -37,8 +38,10 @@ impl Graph {
         self.relax(weights, &mut vec![0.0; self.nodes], true)
     }
 
-    /// Shortens the distances along the edges until no edge shortens a distance any more; the error is a cycle of
-    /// negative weight.
+    /// Shortens `distances` along the edges until no edge shortens one any more.
+    ///
+    /// # Errors
+    /// There is a cycle of negative weight. The error is that cycle.
     fn relax(&self, weights: &[f64], distances: &mut [f64], forward: bool) -> Result<(), Cycle> {
         let mut by: Vec<u32> = vec![u32::MAX; self.nodes];
         let ends = |edge: usize| {
@@ -80,8 +83,8 @@ impl Graph {
         Err(cycle)
     }
 
-    /// Returns offsets that satisfy all edges, with 0 for `root`: the middle between the largest and the least offset
-    /// of each node; `None` if there is a contradiction.
+    /// Returns offsets that satisfy the limits of all edges, with 0 for `root`. The offset of each node is the middle
+    /// between its largest and its least possible offset. Returns `None` if the limits contradict each other.
     pub(super) fn middle(&self, weights: &[f64], root: usize) -> Option<Vec<f64>> {
         let most = self.distances(weights, root, true).ok()?;
         let least = self.distances(weights, root, false).ok()?;

@@ -22,7 +22,7 @@ pub(super) struct HullPoint {
     pub id: u32,
 }
 
-/// The number of points on each side of a time that are combined with points of the opposite direction, to find the
+/// The number of points on each side of a time that are used, each with points of the opposite direction, to find the
 /// limit at that time.
 const NEAR: usize = 6;
 
@@ -33,8 +33,8 @@ pub(super) struct Hull {
 }
 
 impl Hull {
-    /// Adds a point. Leaves it out if it is earlier than the last point, or is at the same time and limits the offset
-    /// less. A point may always be left out: the limits are then only less exact.
+    /// Adds a point. Leaves the point out if it is earlier than the last point, or is at the same time and limits the
+    /// offset less. Leaving out a point is always allowed: the limits are then only less exact.
     #[inline]
     pub(super) fn push(&mut self, sigma: f64, s: f64, u: f64, id: u32) {
         let lifted = u + sigma * s * s / 2.0;
@@ -66,8 +66,8 @@ impl Hull {
         &mut self.points[start..]
     }
 
-    /// Removes the point with the index `at`. Points that it has hidden do not come back, so the limits may be looser
-    /// than necessary.
+    /// Removes the point with the index `at`. Points that were left out because of it do not come back, so the limits
+    /// may be looser than necessary.
     pub(super) fn remove(&mut self, at: usize) -> HullPoint {
         self.points.remove(at)
     }
@@ -77,9 +77,9 @@ impl Hull {
         self.points.partition_point(|point| point.s < t)
     }
 
-    /// Returns the largest offset at the time `t` that these points and those of the opposite direction allow, in
-    /// nanoseconds; infinity if nothing limits it. `rho` is the largest rate of the offset where the points do not
-    /// limit it.
+    /// Returns the largest offset at the time `t`, in nanoseconds, that this hull and the hull of the opposite
+    /// direction allow; infinity if nothing limits it. `rho` is the greatest speed at which the offset changes where
+    /// the points do not limit it.
     pub(super) fn largest(&self, opposite: &Hull, t: f64, sigma: f64, rho: f64) -> f64 {
         let behind = self.before(t);
         let limit = |point: &HullPoint| {

@@ -1,16 +1,17 @@
-//! Nominal clocks: for each clock a line that brings it near the time of the first clock. The line need not be exact.
-//! It keeps offsets small, so that their curves are flat and numbers are exact.
+//! Nominal clocks: for each clock, a straight line that converts its readings to a time near that of the first clock.
+//! The line need not be exact. It keeps the offsets between clocks small, so that computing with them is exact and they
+//! change slowly.
 
 use super::filter::Direction;
 use super::pairs::{Epoch, Fit, Messages, Pair};
 
-/// The rank by which a pair of epochs is chosen: whether neither epoch is soft, whether the rate of the pair is known,
-/// the number of messages in the rarer direction, and the number of all messages.
+/// The rank by which a pair of epochs is chosen: whether neither epoch is soft, one whose pairs are used last; whether
+/// the rate of the pair is known; the number of messages in the rarer direction; and the number of all messages.
 type Rank = (bool, bool, usize, usize);
 
-/// Gives each epoch its nominal line, beginning with the epoch `root`, along the pairs with the most messages in both
-/// directions. Epochs that no pair connects with `root` keep their own time. `is_soft` returns whether the pairs of an
-/// epoch are used last.
+/// Sets the nominal line of each epoch, which converts readings to nominal time. Begins with the epoch `root`, and
+/// proceeds along pairs of epochs, the pair with the best rank first. Epochs that no pair connects with `root` keep
+/// their own time. `is_soft` returns whether the pairs of an epoch are used last.
 pub(super) fn set_nominal(
     epochs: &mut [Epoch],
     messages: &Messages,

@@ -5,25 +5,26 @@ use std::collections::BTreeMap;
 use super::Message;
 use super::filter::{Direction, median};
 
-/// The largest number of windows of time for which a line through points is fitted.
+/// The greatest number of periods of time into which the points of a pair are divided to fit a line through them.
 const WINDOWS: usize = 40;
-/// The error of a rate, in nanoseconds per second, above which the rate of two clocks counts as unknown.
+/// The error of a measured rate between two clocks, in nanoseconds per second, above which the rate counts as unknown.
 const UNKNOWN_RATE: f64 = 100_000.0;
-/// The assumed bound of the drift between two clocks whose rates are unknown, in nanoseconds per second.
+/// The assumed greatest drift between two clocks whose rates are unknown, in nanoseconds per second.
 pub(super) const RATES_APART: f64 = 210_000.0;
 
-/// An epoch of a clock: its readings between two of its steps. An epoch is aligned like a clock of its own.
+/// An epoch of a clock: the readings between two successive steps of the clock. An epoch is aligned like a clock of its
+/// own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Epoch {
     /// The number of the epoch's clock; `None` for the true time, which all machines' wall clocks approach.
     pub clock: Option<u32>,
     /// The first reading of the epoch.
     pub from: i64,
-    /// A reading of the clock: the epoch's nominal line is given by its time there and its rate.
+    /// A reading of the clock, at which the epoch's nominal time is `shift`.
     pub origin: i64,
     /// The nominal time at the reading `origin`, in nanoseconds.
     pub shift: f64,
-    /// The number of nanoseconds of nominal time per nanosecond of the clock.
+    /// The speed of nominal time: its nanoseconds per nanosecond of the clock.
     pub rate: f64,
 }
 
@@ -44,11 +45,11 @@ pub(super) struct Pair {
     pub ids: Vec<u32>,
 }
 
-/// The messages, in which the clocks are replaced by epochs, given by their indexes.
+/// All messages. The numbers of clocks in them are replaced by the indexes of epochs.
 #[derive(Debug)]
 pub(super) struct Messages {
     pub all: Vec<Message>,
-    /// Whether each message is so near a step of a clock that its epochs are not certain.
+    /// For each message, whether it was sent or received so near a step of a clock that its epoch is not certain.
     pub is_at_step: Vec<bool>,
 }
 
@@ -72,14 +73,15 @@ impl Messages {
         pair.ids.sort_by_key(|id| self.readings(*id, a).0);
     }
 
-    /// Returns the readings of a message by the epoch `a` and by the other epoch.
+    /// Returns the two readings of a message: the one by the clock of the epoch `a`, and the one by the clock of the
+    /// other epoch.
     #[inline]
     pub(super) fn readings(&self, id: u32, a: u32) -> (i64, i64) {
         let message = &self.all[id as usize];
         if message.from == a { (message.sent, message.received) } else { (message.received, message.sent) }
     }
 
-    /// Returns the direction of a message between the epoch `a` and the other epoch.
+    /// Returns the direction of a message: `Forth` if the epoch `a` has sent it, `Back` if the other epoch has.
     #[inline]
     pub(super) fn direction(&self, id: u32, a: u32) -> Direction {
         if self.all[id as usize].from == a { Direction::Forth } else { Direction::Back }
@@ -108,16 +110,16 @@ pub(super) struct Fit {
     pub offset: f64,
     /// The rate of the offset, in nanoseconds per second.
     pub slope: f64,
-    /// The largest rate that the offset may have outside of the points, not counting the change of rates that is
-    /// assumed.
+    /// The greatest speed, in nanoseconds per second, at which the offset may change where there are no points. The
+    /// assumed change of rates comes on top.
     pub slope_range: f64,
     /// The number of points in each direction.
     pub counts: [usize; 2],
 }
 
 impl Fit {
-    /// Fits the line through the medians of the points in windows of time; its slope is the median of the slopes
-    /// between windows.
+    /// Fits the line: divides the points into windows of time, and takes the middle of the medians of each window. The
+    /// slope is the median of the slopes between all pairs of windows.
     pub(super) fn through(points: &[(Direction, f64, f64, u32)]) -> Fit {
         let of = |direction| points.iter().filter(|point| point.0 == direction).count();
         let counts = [of(Direction::Forth), of(Direction::Back)];

@@ -1,5 +1,5 @@
-//! The change of offsets after which no message that counts is received before it is sent. Offsets that satisfy all
-//! limits at the grid times need not satisfy each message between grid times, because they change linearly there.
+//! The change of offsets by which no message that counts is received before it is sent. Between grid times, offsets
+//! change linearly: even if they satisfy all limits at the grid times, they need not satisfy each message in between.
 
 use super::Message;
 use super::pairs::{Epoch, Messages};
@@ -63,10 +63,10 @@ pub(super) fn repair(
     }
 }
 
-/// The delay of a message, computed with the present offsets.
+/// The delay of a message, computed with the current offsets.
 struct Delay {
     ns: f64,
-    /// The indexes of the grid times whose offsets the delay depends on; some may occur twice.
+    /// The indexes of the grid times whose offsets determine the delay; some may occur twice.
     places: [usize; 4],
 }
 
@@ -83,8 +83,8 @@ fn delay(grid: &Grid, offsets: &[Vec<f64>], epochs: &[Epoch], message: &Message)
     Delay { ns: received - sent, places: [from, next, to, behind] }
 }
 
-/// Changes the offsets at one grid time, as little as possible, so that they satisfy all limits at that time and those
-/// of the messages in `missing`.
+/// Changes the offsets at one grid time as little as possible, so that they satisfy all limits at that time and those
+/// of the messages in `missing`, whose delays are too short.
 fn change(grid: &Grid, at: usize, offsets: &mut [f64], missing: &[(u32, u32, f64)], root: usize) {
     let graph = &grid.graph;
     let mut room: Vec<f64> = graph

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// The judgement about a matched message.
+/// The judgement about a message that was matched from the line of its sender and the line of its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The message counts: it is received after it was sent.
+    /// The message is trusted: it is received after it was sent.
     Kept,
-    /// The message claims far less delay than all others in its direction, so it is not trusted to limit anything; but
-    /// nothing contradicts it.
+    /// The message claims far less delay than all others in its direction, so it is not trusted to limit anything. But
+    /// no other message contradicts it.
     Unsupported,
     /// The message contradicts other messages, so its two lines were matched wrongly.
     Wrong,
@@ -56,14 +56,16 @@ pub(crate) struct Order {
     /// For each clock, the number of readings of its machine's wall clock that contradict messages or other wall
     /// clocks. Clocks without such readings are left out.
     pub contradictory_walls: BTreeMap<u32, u64>,
-    /// Whether each clock is placed by an assumption, at least in part, because nothing limits it on one side.
+    /// For each clock, whether it is placed by an assumption, at least in part, because messages do not limit it on
+    /// both sides.
     pub assumed: Vec<bool>,
-    /// The largest distance between a limit and the straight line from knot to knot, in nanoseconds.
+    /// The greatest possible distance, in nanoseconds, between a limit and the straight line between the limits at two
+    /// neighbouring knots.
     pub curve_ns: i64,
 }
 
 impl Order {
-    /// Returns the time of a clock's reading, in nanoseconds by the first clock.
+    /// Returns the time at a clock's reading, in nanoseconds of the first clock.
     #[must_use]
     pub(crate) fn time(&self, clock: u32, reading: i64) -> i64 {
         let (from, to) = self.around(clock, reading);
@@ -92,8 +94,8 @@ impl Order {
         )
     }
 
-    /// Returns the largest errors of the times at a clock's knots, the readings with computed times, in nanoseconds, in
-    /// ascending order. Knots that are not limited on both sides are left out.
+    /// Returns the largest possible error, in nanoseconds, of the time at each of a clock's knots, in ascending order.
+    /// Knots that are not limited on both sides are left out.
     #[must_use]
     pub(crate) fn errors(&self, clock: u32) -> Vec<u64> {
         let knots = self.knots.get(clock as usize).map_or(&[][..], |knots| knots);
@@ -103,13 +105,14 @@ impl Order {
         errors
     }
 
-    /// Returns the earliest and the latest time that the messages allow for the clock's reading whose time is `time`.
+    /// Returns the earliest and the latest time that the messages allow for the reading of a clock at which the time is
+    /// `time`.
     #[must_use]
     pub(crate) fn limits_at(&self, clock: u32, time: i64) -> (i64, i64) {
         self.limits(clock, self.reading_at(clock, time))
     }
 
-    /// Returns the clock's reading whose time is `time`: the inverse of [`Order::time`], except for rounding.
+    /// Returns the reading of a clock that [`Order::time`] converts to `time`, except for rounding.
     fn reading_at(&self, clock: u32, time: i64) -> i64 {
         let Some(knots) = self.knots.get(clock as usize).filter(|knots| !knots.is_empty()) else {
             return time;
@@ -135,13 +138,14 @@ impl Order {
     }
 }
 
-/// Returns the largest distance of a time from its limits; `None` if it is not limited on both sides.
+/// Returns the distance of a time from the farther of its two limits; `None` if the time is not limited on both sides.
 pub(crate) fn largest_error(time: i64, (earliest, latest): (i64, i64)) -> Option<u64> {
     let is_limited = earliest != i64::MIN && latest != i64::MAX;
     is_limited.then(|| latest.abs_diff(time).max(time.abs_diff(earliest)))
 }
 
-/// Returns the value at `along` nanoseconds after `from` on the line from `from` to `to`, rounded down.
+/// Interpolates between two knots: returns the value of `of` at the reading `along` nanoseconds after that of `from`,
+/// rounded down. Continues the straight line outside of the two knots.
 fn between(from: Knot, to: Knot, along: i128, of: impl Fn(&Knot) -> i64) -> i128 {
     let (start, end) = (i128::from(of(&from)), i128::from(of(&to)));
     let length = i128::from(to.reading) - i128::from(from.reading);

@@ -1,4 +1,4 @@
-//! The alignment of clocks: the steps from messages to times, in order.
+//! The alignment of clocks: calls the other modules one after the other, from messages to times.
 
 use super::assume::assume;
 use super::centre::centre;
@@ -13,26 +13,26 @@ use super::steps::{Jump, divide};
 use super::times::Times;
 use super::{Assumptions, Message, WallReading};
 
-/// The least and the greatest distance, in seconds, between two of the times at which the offsets of all clocks are
-/// computed. If a long trace would have too many of these times, the distance is greater than the second number.
+/// The least and the greatest usual distance, in seconds, between two neighbouring grid times, at which the offsets of
+/// all clocks are computed. In a very long trace the distance is greater, so that there are not too many grid times.
 const GRID_SECONDS: (f64, f64) = (1.0, 10.0);
-/// The number of grid times from which on their distance grows.
+/// The number of grid times that is not exceeded as long as their distance is less than the greatest usual one.
 const GRID_TIMES: f64 = 600.0;
 /// The greatest number of limits that are kept, for all pairs and grid times together.
 const MOST_LIMITS: f64 = 32e6;
-/// The error, in nanoseconds, that is assumed of a wall clock whose system states none. It places clocks and limits
-/// nothing.
+/// The error, in nanoseconds, that is assumed for a wall clock whose system states none. It is only used to choose an
+/// offset for clocks that messages do not limit, and proves nothing.
 const ASSUMED_WALL_ERROR: i64 = 1_000_000_000;
 
 /// The limits of all pairs at the grid times: times at equal distances, for which offsets are computed.
 pub(super) struct Grid {
     /// The first grid time, in seconds.
     pub from: f64,
-    /// The distance of two grid times, in seconds.
+    /// The distance between two neighbouring grid times, in seconds.
     pub step: f64,
     pub times: usize,
     pub graph: Graph,
-    /// The weight of each edge of the graph, for each grid time.
+    /// For each grid time, the weight of each edge of the graph, which is a limit of an offset in nanoseconds.
     pub weights: Vec<Vec<f64>>,
 }
 
@@ -41,8 +41,8 @@ impl Grid {
         self.from + at as f64 * self.step
     }
 
-    /// Returns the index of the grid time at or before `t`, and the share of the way from there to the next grid time
-    /// at which `t` lies, from 0 to 1. The last grid time is never returned.
+    /// Returns the index of the last grid time that is not after `t`, but never that of the last grid time of all, and
+    /// where `t` lies between that grid time and the next one: from 0 to 1.
     pub(super) fn place(&self, t: f64) -> (usize, f64) {
         let place = (t - self.from) / self.step;
         let at = (place.max(0.0) as usize).min(self.times.saturating_sub(2));
@@ -54,7 +54,7 @@ impl Grid {
 pub(super) struct Link {
     pub pair: Pair,
     pub stream: PairStream,
-    /// The largest rate of the offset, in nanoseconds per second, where messages do not limit it.
+    /// The greatest speed at which the offset changes, in nanoseconds per second, where messages do not limit it.
     pub rho: f64,
     pub kind: LinkKind,
     /// The number of the pair's points that were given up.
@@ -205,8 +205,8 @@ pub(super) fn clocks_of(pair: &Pair, epochs: &[Epoch]) -> (u32, u32) {
     (of(pair.a).min(of(pair.b)), of(pair.a).max(of(pair.b)))
 }
 
-/// Adds a message from each epoch to the next epoch of the same clock, because readings before a step of the clock were
-/// made before those after the step.
+/// Adds, for each jump of a clock, a message from the epoch before the jump to the epoch after it, because readings
+/// before the jump were made before those after it.
 fn join_epochs(epochs: &[Epoch], messages: &mut Messages, jumps: &[Jump]) {
     let epoch_at = |clock: u32, reading: i64| {
         let own =
@@ -222,8 +222,8 @@ fn join_epochs(epochs: &[Epoch], messages: &mut Messages, jumps: &[Jump]) {
     }
 }
 
-/// Makes the line of each epoch go through its first reading. Returns the epoch whose time is the time of all: the
-/// epoch of the first clock that has the most messages.
+/// Sets the origin of each epoch's nominal line to the epoch's first reading. Returns the index of the epoch to whose
+/// time all other epochs are aligned: of the first clock's epochs, the one with the most messages.
 fn set_origins(epochs: &mut [Epoch], messages: &Messages) -> usize {
     let mut first: Vec<Option<i64>> = vec![None; epochs.len()];
     let mut counts = vec![0u64; epochs.len()];
@@ -241,8 +241,8 @@ fn set_origins(epochs: &mut [Epoch], messages: &Messages) -> usize {
     of_first.max_by_key(|epoch| (counts[*epoch], usize::MAX - epoch)).unwrap_or(0)
 }
 
-/// Returns a link for each pair. The points of the pair pass through a filter, and those that count become the hulls of
-/// the link.
+/// Makes a link for each pair of epochs. A filter judges the points of the pair; the points that count become the hulls
+/// of the link.
 fn links(
     pairs: Vec<Pair>,
     messages: &Messages,

@@ -1,29 +1,29 @@
-//! The search for jumps of a clock, which all pairs with that clock show. The readings after a jump are a new epoch of
+//! The search for jumps of clocks. All pairs with a clock show its jump. The readings after the jump are a new epoch of
 //! the clock.
 //!
-//! The medians of a pair's offsets in neighbouring windows show a jump; second differences of the medians are used,
-//! which do not depend on a constant rate. One pair cannot show which of its clocks has jumped, so each pair votes for
-//! both, and the clock with the most votes is divided. Messages that were sent or received near the jump belong to
-//! neither epoch for certain.
+//! To find a jump, the offsets of a pair are divided into windows of time, and the medians of neighbouring windows are
+//! compared. Second differences of the medians are used, because they do not depend on a constant rate. One pair cannot
+//! show which of its clocks has jumped, so each pair votes for both, and the clock with the most votes is divided. A
+//! message that was sent or received near the jump belongs to neither epoch for certain.
 
 use std::collections::BTreeMap;
 
 use super::filter::{Direction, median};
 use super::pairs::{Epoch, Messages, Pair};
 
-/// The size of the least jump that is searched, in nanoseconds.
+/// The size of the smallest jump that is searched for, in nanoseconds.
 const LEAST_NS: f64 = 100_000.0;
-/// The least ratio of a jump to the median of all values that are searched for the jump (the difference between two
-/// neighbouring windows, less the usual one around it): for windows with many messages, and for windows with fewer than
-/// [`MANY`] messages, whose medians stray.
+/// The least ratio of a jump to the usual difference between the medians of neighbouring windows, from which on it
+/// counts as a jump. The first number is for windows with [`MANY`] messages or more; the second for windows with fewer,
+/// whose medians vary more.
 const LEAST_RATIOS: [f64; 2] = [8.0, 16.0];
-/// The number of messages in a window from which on its median hardly strays.
+/// The number of messages in a window from which on the median of the window varies little.
 const MANY: usize = 32;
 /// The duration of a window, in seconds.
 const WINDOW_SECONDS: f64 = 10.0;
-/// The number of messages on each side of the most likely position of a jump that are not used.
+/// The number of messages before the most likely position of a jump, and the number after it, that are not used.
 const UNCERTAIN: usize = 2;
-/// The greatest number of jumps that are searched.
+/// The greatest number of jumps that are searched for.
 const MOST_STEPS: usize = 1000;
 
 /// A jump of a clock.
@@ -39,7 +39,7 @@ pub(super) struct Jump {
     pub pairs: usize,
 }
 
-/// A jump of the offset of a pair, of which either clock may be the cause.
+/// A jump of the offset between two clocks. Either clock may have caused it.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     ns: f64,
@@ -50,15 +50,15 @@ struct Candidate {
 /// The result of searching one pair for jumps.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// The largest jump of the pair's offset; `None` if there is none.
+    /// The largest jump of the offset between the pair's clocks; `None` if the pair shows none.
     largest: Option<Candidate>,
-    /// The size from which on the pair shows a jump.
+    /// The least size of a jump, in nanoseconds, that this pair would show.
     least: f64,
-    /// For each of the two clocks: the readings between which the pair shows a jump.
+    /// For each of the two clocks: the readings between which this pair would show a jump.
     range: [(i64, i64); 2],
 }
 
-/// Divides the epochs at the jumps of their clocks, and returns the jumps.
+/// Searches for jumps of all clocks, divides the epochs at these jumps, and returns the jumps.
 pub(super) fn divide(epochs: &mut Vec<Epoch>, messages: &mut Messages) -> Vec<Jump> {
     let mut found: BTreeMap<(u32, u32), Option<Seen>> = BTreeMap::new();
     let mut pairs: BTreeMap<(u32, u32), Pair> =
@@ -108,12 +108,12 @@ pub(super) fn divide(epochs: &mut Vec<Epoch>, messages: &mut Messages) -> Vec<Ju
     jumps
 }
 
-/// The evidence of a pair that shows no jump: the size from which on it would show one, and the readings between which
-/// it would.
+/// The evidence of a pair that shows no jump: the least size of a jump that the pair would show, in nanoseconds, and
+/// the readings of the clock between which it would show one.
 type Opposed = (f64, (i64, i64));
 
-/// Returns the epoch with the most votes for a jump, the readings between which it jumped, the size of the jump, and
-/// the number of pairs that voted for it. A pair that would show such a jump of its clock, and shows none, votes
+/// Returns the epoch with the most votes for a jump, the readings between which its clock jumped, the size of the jump
+/// in nanoseconds, and the number of pairs that voted for it. A pair that would show such a jump, and shows none, votes
 /// against it.
 fn elected(found: &BTreeMap<(u32, u32), Option<Seen>>) -> Option<(u32, (i64, i64), f64, usize)> {
     let mut votes: BTreeMap<u32, Vec<Vote>> = BTreeMap::new();
@@ -167,7 +167,8 @@ struct Vote {
 }
 
 impl Vote {
-    /// Returns whether `later` is a vote for the same jump: near in time, and of a similar size.
+    /// Returns whether `later` is a vote for the same jump: whether the two jumps are near in time, and of a similar
+    /// size.
     fn is_same(&self, later: &Vote) -> bool {
         let size = self.ns.abs().max(later.ns.abs());
         let apart = later.between.0 as f64 - self.between.0 as f64;
@@ -175,7 +176,7 @@ impl Vote {
     }
 }
 
-/// Searches a pair for its largest jump. Returns `None` if it has too few messages.
+/// Searches a pair's offsets for the largest jump. Returns `None` if the pair has too few messages.
 fn look(pair: &Pair, messages: &Messages) -> Option<Seen> {
     let first = messages.readings(*pair.ids.first()?, pair.a);
     let points: Vec<(f64, f64, Direction)> = pair
@@ -246,7 +247,7 @@ fn look(pair: &Pair, messages: &Messages) -> Option<Seen> {
     Some(seen)
 }
 
-/// Returns the offsets of points, without their median rate and without the median difference between the two
+/// Returns the offsets of points after subtracting their median rate, and the median difference between the two
 /// directions.
 fn flattened(points: &[(f64, f64, Direction)], window: usize) -> Vec<f64> {
     let of = |direction| points.iter().filter(move |point| point.2 == direction);

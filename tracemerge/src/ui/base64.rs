@@ -1,4 +1,5 @@
-//! Bytes as letters and digits (RFC 4648), for the HTML page of a trace and for the clipboard of a terminal.
+//! The encoding base64 (RFC 4648), which writes bytes as letters and digits, for the HTML page of a trace and for the
+//! clipboard of a terminal.
 
 /// Appends `bytes` to `out`, encoded in base64.
 pub(crate) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {

@@ -19,8 +19,8 @@ pub(crate) enum ColourMode {
 }
 
 impl ColourMode {
-    /// Returns whether output is in colours now. `to_terminal` states whether the output is shown on a terminal, with
-    /// or without a pager.
+    /// Returns whether output is written in colours. `to_terminal` states whether the output is shown on a terminal,
+    /// with or without a pager.
     #[must_use]
     pub(crate) fn is_now(self, to_terminal: bool) -> bool {
         match self {
@@ -31,7 +31,7 @@ impl ColourMode {
     }
 }
 
-/// The styles of a line's parts. A plain style changes nothing in the output.
+/// The styles of the parts of a line. A plain style adds nothing to the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Palette {
     /// The style of a line's time.
@@ -40,7 +40,7 @@ pub(crate) struct Palette {
     pub meta: Style,
     /// The style of a `#` line that says that something is missing.
     pub warning: Style,
-    /// The style of a match of `--grep`.
+    /// The style of the text that matches the pattern of `--grep`.
     pub found: Style,
     threads: &'static [AnsiColor],
 }

@@ -23,11 +23,10 @@ use crate::ui::error::Error;
 use crate::ui::escaping::{EscapingWriter, Notation, escaped};
 
 /// The number of bytes that are gathered before they are written. A pipe holds as many, so the next bytes are made
-/// while the pipe's reader works on these.
+/// while the pipe's reader works on the written ones.
 const BUFFER: usize = 1 << 16;
 
-/// The sort of an output's content, which decides whether the content is escaped: on every output, or only on a
-/// terminal.
+/// The type of an output's content. It decides whether the content is escaped on every output, or only on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// Text for people, which is escaped on every output.
@@ -39,8 +38,8 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Returns the form of the escapes in this content if it is written to a terminal (`terminal`) or to another
-    /// output; `None` if nothing is escaped there.
+    /// Returns the notation in which this content is escaped if it is written to a terminal (`terminal` is true) or to
+    /// another output; `None` if nothing is escaped there.
     #[must_use]
     pub(crate) fn notation(self, terminal: bool) -> Option<Notation> {
         match self {

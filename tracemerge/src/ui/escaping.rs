@@ -2,7 +2,8 @@
 //! that a terminal obeys.
 //!
 //! A style is written inside of the text as a *style mark*: a byte that no text has, and a number that only this
-//! process knows. So a trace, a name or an argument cannot forge a mark, and thus no sequence.
+//! process knows. So a trace, a name or an argument cannot forge a style mark, and cannot cause a sequence that the
+//! terminal obeys.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufWriter, IoSlice, Write};
@@ -42,7 +43,7 @@ fn mark_head() -> &'static [u8; MARK_BYTES - 1] {
     })
 }
 
-/// Appends a style mark: the text after the mark has the style with the number `style`, see [`style_of`].
+/// Appends a style mark: the text after it is shown in the style with the number `style`, see [`style_of`].
 pub(crate) fn put_mark(style: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(mark_head());
     out.push(style | NO_ASCII);
@@ -57,8 +58,9 @@ fn marked_style(text: &[u8]) -> Option<Style> {
     style_of(number).filter(|_| head == mark_head())
 }
 
-/// Returns the number of bytes in the blocks at the beginning of `text` that contain only visible ASCII characters,
-/// spaces and line feeds. Most output consists of such blocks, and their bytes are checked many at a time.
+/// Returns the number of bytes at the beginning of `text` that need no escapes, in whole blocks: each block contains
+/// only visible ASCII characters, spaces and line feeds. Most output consists of such blocks, and the bytes of a block
+/// are checked at once.
 fn ascii_blocks(text: &[u8]) -> usize {
     const BLOCK: usize = 64;
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') | (byte == b'\n');
@@ -66,8 +68,8 @@ fn ascii_blocks(text: &[u8]) -> usize {
     text.chunks_exact(BLOCK).take_while(is_ascii).count() * BLOCK
 }
 
-/// Returns the number of bytes at the beginning of `text` that may be written unchanged, except that characters among
-/// them which set the direction of text are not recognized yet.
+/// Returns the number of bytes at the beginning of `text` that contain no control characters and no damaged characters.
+/// They may still contain characters that set the direction of text, which have to be escaped.
 fn harmless_lines(text: &[u8]) -> usize {
     let mut at = 0;
     loop {
@@ -90,8 +92,8 @@ fn directional_char_length(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns whether `text` is the beginning of a UTF-8 character or of a style mark (`MARK`), so that the rest may come
-/// with the next bytes.
+/// Returns whether `text` is only the beginning of a UTF-8 character or of a style mark (`MARK`), so that the rest may
+/// come with the next bytes.
 fn is_unfinished(text: &[u8]) -> bool {
     match text {
         [MARK, ..] => text.len() < MARK_BYTES && mark_head().starts_with(text),
@@ -104,11 +106,11 @@ fn is_unfinished(text: &[u8]) -> bool {
     }
 }
 
-/// A converter of any bytes to text without control characters. The bytes may come in pieces.
+/// A converter of any bytes to text without control characters. The bytes may come in several calls.
 #[derive(Debug)]
 pub(crate) struct Escaper {
     notation: Notation,
-    /// The beginning of a character or of a style mark whose other bytes have not come yet.
+    /// The beginning of a character or of a style mark. Its other bytes will come with the next call.
     pending: Vec<u8>,
 }
 
@@ -119,8 +121,8 @@ impl Escaper {
         Escaper { notation, pending: Vec::new() }
     }
 
-    /// Writes `bytes` to `out`, with escapes for all that is not text and with the sequences of style marks. The
-    /// beginning of a character or of a mark at the end waits for the next call.
+    /// Writes `bytes` to `out`: bytes that are not text as escapes, and style marks as the terminal's sequences. If
+    /// `bytes` end within a character or a style mark, the beginning of it waits for the next call.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -186,7 +188,7 @@ impl Escaper {
         }
     }
 
-    /// Writes, as escapes, the incomplete character or style mark at the end of all bytes.
+    /// Writes, as escapes, an incomplete character or style mark that is left after the last bytes.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -195,7 +197,7 @@ impl Escaper {
     }
 }
 
-/// Returns `bytes` with escapes for all that is not text and with the terminal's sequences for style marks.
+/// Returns `bytes` as text: bytes that are not text as escapes, and style marks as the terminal's sequences.
 #[must_use]
 pub(crate) fn escaped(bytes: &[u8]) -> Vec<u8> {
     let (mut escaper, mut text) = (Escaper::new(Notation::Hex), Vec::with_capacity(bytes.len()));
@@ -230,7 +232,7 @@ pub(crate) fn without_marks(text: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     plain.into()
 }
 
-/// Returns the pieces of `text` between its style marks, escaped, each with the style that it is shown in.
+/// Splits `text` at its style marks. Returns the pieces, escaped, each with the style in which it is shown.
 #[cfg(feature = "tui")]
 #[must_use]
 pub(crate) fn styled_pieces(text: &[u8]) -> Vec<(Style, String)> {
@@ -303,9 +305,10 @@ impl<W: Write> Write for EscapingWriter<W> {
         }
     }
 
-    /// Flushes the buffer, and passes all parts directly to the output. If text is escaped, writes only the first part
-    /// that is not empty instead, through the escaper. If the system cannot read a page of a part, it writes fewer
-    /// bytes, and this process finds the failure when it reads the page itself.
+    /// Writes several buffers, `parts`. Without an escaper, flushes the internal buffer, and passes all parts directly
+    /// to the output. With an escaper, writes only the first part that is not empty, as the trait permits. If the
+    /// system cannot read a page of a part, it writes fewer bytes, and this process finds the failure when it reads the
+    /// page itself.
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.escaper.is_some() {
             let part = parts.iter().find(|part| !part.is_empty());

@@ -29,8 +29,8 @@ impl<T> FirstItems<T> {
         }
     }
 
-    /// Returns the kept items, each with the text that ends its message: after the last kept item the number of the
-    /// items that are not kept, if any, otherwise nothing.
+    /// Returns the kept items, each with a text to append to its message. For the last kept item, the text states how
+    /// many items are not kept; the other texts are empty, and also the last one if all items are kept.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&T, String)> {
         let last = self.first.len();
         self.first.iter().zip(1..).map(move |(item, n)| match self.more() {
@@ -44,7 +44,7 @@ impl<T> FirstItems<T> {
         self.count - self.first.len() as u64
     }
 
-    /// Appends the items of `later`, and adds its count.
+    /// Appends the items of `later`, as far as there is room, and adds the count of `later` to the count.
     pub(crate) fn append(&mut self, later: FirstItems<T>) {
         self.count += later.count;
         self.first.extend(later.first);

@@ -1,7 +1,8 @@
 //! The one place that writes messages to the user, on stderr, and that keeps the exit status.
 //!
-//! A warning makes the status 1, an error makes it 2, regardless of other messages; notes do not change it. Other
-//! code does not print: it returns its results, or gets a [`Messages`].
+//! The status is 2 if an error has kept this program from doing anything. Otherwise it is 1 if there was a warning, or
+//! if a part of the work has failed; notes do not change it. Other code does not print: it returns its results, or gets
+//! a [`Messages`].
 
 use std::fmt::{self, Display};
 use std::io::{self, BufRead, IsTerminal, Read};
@@ -30,29 +31,29 @@ pub(crate) fn program() -> &'static str {
     PROGRAM_NAME.get().copied().unwrap_or("tracemerge")
 }
 
-/// The exit status of the command, in order of gravity.
+/// The exit status of the command. A later variant is a worse status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Status {
-    /// Everything for which the user asked is done.
+    /// Everything that the user asked for was done.
     Complete = 0,
-    /// The output was written, but something was lost or damaged.
+    /// The output was written, but something was lost or damaged, or a part of the work has failed.
     Damaged = 1,
-    /// Nothing was done.
+    /// Nothing was done, because of an error.
     Nothing = 2,
 }
 
-/// The writer of messages to the user, which keeps the exit status for the gravest message.
+/// The writer of messages to the user. It keeps the exit status that the gravest message requires.
 #[derive(Debug)]
 pub(crate) struct Messages {
     quiet: bool,
     verbose: bool,
-    /// Whether no message is written at all.
+    /// Whether this writer writes no messages at all.
     silent: bool,
     status: Status,
 }
 
 impl Messages {
-    /// Makes a writer that has written no message yet. `quiet` leaves out reports of success.
+    /// Makes a writer that has written no message yet. If it is `quiet`, it writes no reports of success.
     #[must_use]
     pub(crate) fn new(quiet: bool) -> Messages {
         Messages { quiet, verbose: false, silent: false, status: Status::Complete }
@@ -180,7 +181,7 @@ pub(crate) const fn were(number: u64) -> &'static str {
     if number == 1 { "was" } else { "were" }
 }
 
-/// A number that is shown with commas between thousands. A width in the format string is respected.
+/// A number that is displayed with commas between groups of three digits. A width in the format string is respected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grouped(pub u64);
 

@@ -1,5 +1,5 @@
-//! The terminal as a screen: a program draws all of the screen, and gets keys and the mouse. The terminal is given back
-//! at each end of this process: also after an error, at a signal and at a panic.
+//! The terminal as a screen: this process draws the whole screen, and gets the events of keys and the mouse. The
+//! terminal is given back in its former state when this process ends, also after an error, at a signal and at a panic.
 //!
 //! Text must be [escaped](crate::ui::escaping) before it is drawn.
 #![allow(clippy::disallowed_methods, reason = "the terminal of the screen")]
@@ -55,8 +55,8 @@ pub(crate) fn give_back() {
     let _ = disable_raw_mode();
 }
 
-/// Restores the terminal before the message of a panic, if this process has taken the terminal. No other thread draws
-/// while the returned guard exists, and no thread draws later.
+/// Restores the terminal before the message of a panic, if this process has taken the terminal. While the returned
+/// guard exists, no other thread draws; afterwards no thread draws at all.
 pub(crate) fn give_back_at_panic() -> ReentrantMutexGuard<'static, ()> {
     let drawing = DRAWING.lock();
     HAS_PANICKED.fetch_or(IS_TAKEN.load(Ordering::SeqCst), Ordering::SeqCst);
@@ -109,7 +109,7 @@ impl Screen {
         terminal.map(|terminal| Screen { terminal, size }).inspect_err(|_| give_back())
     }
 
-    /// Checks that no thread has panicked, so that the terminal is still a screen.
+    /// Checks that the terminal is still a screen. It is none any more after a thread has panicked.
     ///
     /// # Errors
     /// A thread has panicked, and its message is written.
@@ -148,7 +148,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Makes the next [`Screen::draw`] draw everything, because the terminal may show something else than the previous
+    /// Makes the next [`Screen::draw`] draw everything, because the terminal may show something other than the previous
     /// screen.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The words that are subcommands, and the search for the subcommand that a misspelt word resembles.
+//! The names of the subcommands, and the search for the subcommand that a misspelt word resembles.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use similar::get_close_matches;
 /// The names of the subcommands, as the definition of the command line has them.
 static NAMES: OnceLock<Vec<String>> = OnceLock::new();
 
-/// The least similarity of two words with which one counts as a misspelling of the other. The similarity is 1 if the
+/// The least similarity of two words from which on one counts as a misspelling of the other. The similarity is 1 if the
 /// words are equal, and 0 if they have nothing in common.
 const SIMILAR: f32 = 0.6;
 

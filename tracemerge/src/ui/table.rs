@@ -1,11 +1,11 @@
 //! A table of texts for a terminal, in columns that are as wide as their widest text.
 
-/// The greatest width of a column, in characters. A longer text, which a stranger's file may contain, reaches beyond
-/// its column: if it did not, one long text would make every row as long. The standard library panics at widths of more
-/// than 65,535.
+/// The greatest width of a column, in characters. A longer text, which a file from elsewhere may contain, extends
+/// beyond its column; otherwise one long text would make every row as long. The standard library panics at widths of
+/// more than 65,535.
 const MAX_WIDTH: usize = 200;
 
-/// The side of a column on which its texts stand.
+/// The side of a column at which the texts in the column are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alignment {
     /// The left side, for names.
@@ -22,8 +22,8 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Makes a table without rows. `headings` has, for each column, the heading and the side on which the column's
-    /// texts stand.
+    /// Makes a table without rows. `headings` has, for each column, the heading and the alignment of the column's
+    /// texts.
     #[must_use]
     pub(crate) fn new(headings: &[(&str, Alignment)]) -> Columns {
         let (texts, align) = headings.iter().map(|(text, align)| ((*text).to_owned(), *align)).unzip();

@@ -1,4 +1,4 @@
-//! Amounts for people: numbers of bytes, and durations with at least three digits and a unit.
+//! Amounts in a form for people: numbers of bytes, and durations, with at least three digits and a unit.
 
 use indicatif::HumanBytes;
 use trace_format::duration::{EXPECTED, parse_ns};
@@ -62,7 +62,8 @@ fn put_three_digits(ns: u64, unit: u64, out: &mut Vec<u8>) {
     put_decimal(rounded(1), out);
 }
 
-/// Appends a number in decimal digits. `write!` would take longer than the rest of a line in a view of calls.
+/// Appends a number in decimal digits. It is faster than `write!`, which would take longer than the rest of a line in a
+/// view of calls.
 fn put_decimal(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

@@ -16,26 +16,26 @@ use crate::view::select::{Matching, Selection};
 /// The maximum number of bytes of memory that a batch keeps from one job to the next.
 const KEPT_BYTES: usize = 8 << 20;
 
-/// The records of one job on their way to the writing thread: already formatted, or unchanged from the
+/// The records of one merge job on their way to the thread that writes: already formatted, or unchanged from the
 /// traces.
 #[derive(Debug)]
 pub(crate) struct RecordBatch<'a, T> {
     selection: &'a Selection,
     matching: Matching<'a, T>,
-    /// The index of the boot's first source among the sources of all boots.
+    /// The index of the boot's first source among the sources of all boots. The lines of this batch come from one boot.
     first: usize,
     /// The number of bytes that were merged into the batch.
     merged: usize,
 }
 
 impl<'a, T: RecordHolder> RecordBatch<'a, T> {
-    /// Makes an empty batch for lines of a boot whose first source has the index `first` among the sources of all
-    /// boots. The records that `selection` wants go to `held`, the last stage.
+    /// Makes an empty batch for lines of one boot. `first` is the index of the boot's first source among the sources of
+    /// all boots. The batch puts the records that `selection` wants into `held`.
     pub(crate) fn new(selection: &'a Selection, first: usize, held: T) -> RecordBatch<'a, T> {
         RecordBatch { selection, matching: Matching::new(selection, held), first, merged: 0 }
     }
 
-    /// Returns the last stage, which holds the wanted records.
+    /// Returns the holder of the wanted records.
     pub(crate) fn held(&self) -> &T {
         self.matching.next()
     }
@@ -57,7 +57,7 @@ impl<T: RecordHolder> Sink for RecordBatch<'_, T> {
     }
 }
 
-/// Passes each record of `range` to `next`, with the index of its origin: the index of its source plus `first`.
+/// Passes the records of `range` to `next`, each with the index of its origin: the index of its source plus `first`.
 fn pass_on(
     records: &Records,
     range: Range<usize>,
@@ -80,16 +80,16 @@ impl<T: RecordHolder> Batch for RecordBatch<'_, T> {
     }
 }
 
-/// The last stage of a merge job, which holds the records until they are written.
+/// A holder of records: the last stage of a merge job, which keeps the wanted records until they are written.
 pub(crate) trait RecordHolder: RecordSink + Send {
-    /// Drops all records. Keeps the memory unless it is large.
+    /// Drops all records. Keeps the records' memory, unless it is large.
     fn clear(&mut self);
 
-    /// Stores the records of `range`, all of which are wanted. `first` is the index of the origin to which the records'
-    /// source 0 belongs.
+    /// Stores the records of `range`, all of which are wanted. `first` is the index of the origin of source 0; it is
+    /// added to the index of each record's source.
     ///
     /// # Errors
-    /// Returns an error if the stage accepts no more records.
+    /// The holder takes no more records.
     fn records(&mut self, records: &Records, range: Range<usize>, first: usize) -> io::Result<()>
     where
         Self: Sized,
@@ -98,18 +98,19 @@ pub(crate) trait RecordHolder: RecordSink + Send {
     }
 }
 
-/// Records in the format in which they will be written.
+/// A holder that puts records into the format in which they will be written.
 pub(crate) struct Formatted<'a> {
     format: Box<dyn Export>,
     origins: &'a [Origin],
     /// The formatted bytes to write.
     pub text: Vec<u8>,
-    /// The number of lines that the records have in the traces.
+    /// The number of lines in the traces from which the records come.
     pub lines: u64,
 }
 
 impl<'a> Formatted<'a> {
-    /// Makes an empty stage that puts records of `origins` into this `format`.
+    /// Makes an empty holder that puts records into `format`. `origins` has the origins of the records, by their
+    /// indexes.
     #[must_use]
     pub(crate) fn new(format: Box<dyn Export>, origins: &'a [Origin]) -> Formatted<'a> {
         Formatted { format, origins, text: Vec::new(), lines: 0 }
@@ -132,7 +133,8 @@ impl RecordHolder for Formatted<'_> {
     }
 }
 
-/// Unchanged records from the traces, for a format in which a record depends on the records before it.
+/// A holder that keeps records as they are in the traces, for a format in which a record depends on the records before
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Unformatted {
     records: Records,
@@ -140,7 +142,8 @@ pub(crate) struct Unformatted {
 }
 
 impl Unformatted {
-    /// Makes an empty stage. If `with_calls` is set, it stores calls as numbers, even those that come as text.
+    /// Makes an empty holder. If `with_calls` is set, records of entering and leaving a function are stored in compact
+    /// form, with the number of their place, even if the traces have them as text.
     #[must_use]
     pub(crate) fn new(with_calls: bool) -> Unformatted {
         Unformatted { records: Records::default(), with_calls }

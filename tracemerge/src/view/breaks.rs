@@ -1,11 +1,10 @@
 //! The files that are known to be non-monotonic, and the sorted ranges into which their breaks divide them.
 //!
-//! A file becomes non-monotonic only by damage. A search in such a file finds one of several places at which
-//! a period may begin, so a view would miss lines. The merge notices breaks inside the bytes that it shows.
-//! Outside those bytes, this module samples lines: all lines within a page, then fewer lines with growing
-//! distance, but at least one in each sixteenth of a region. So it notices a clock that was set back, and a
-//! stray line nearby. It does not notice a stray line far away: that would require reading all bytes, as
-//! `tracemerge check` does.
+//! A file becomes non-monotonic only by damage. If a period is searched in such a file, only one of several places at
+//! which the period may begin is found, so a view would miss lines. The merge notices breaks inside the bytes that it
+//! shows. Outside those bytes, this module samples lines: all lines within a page, then fewer lines with growing
+//! distance, but at least one in each sixteenth of a region. So it notices a clock that was set back, and a stray line
+//! nearby. It does not notice a stray line far away: that would require reading all bytes, as `tracemerge check` does.
 
 use std::collections::BTreeMap;
 use std::ops;
@@ -18,13 +17,14 @@ use crate::input::source::{Break, Content, SortedRange, Source, breaks};
 use crate::os::processors::map_on_all_processors;
 use crate::view::byte_range::narrowed;
 
-/// The number of bytes beside a wanted range in which every line is examined.
+/// The number of bytes right before and right after a wanted range in which every line is examined.
 const NEAR_BYTES: usize = 4096;
-/// The least number of lines that [`ascends`] examines in a region of a file. In a larger region, they are further apart.
+/// The least number of lines that [`ascends`] examines in a region of a file. In a larger region, the examined lines
+/// are further apart.
 const MIN_EXAMINED_LINES: usize = 16;
 
-/// The breaks of each file that was read completely, by the index of the file among all files. A file is read
-/// completely if its ticks are found to go back somewhere.
+/// The breaks of files, by the index of the file among all files. Only files that were read completely are here; a file
+/// is read completely if its ticks are found to go back somewhere.
 #[derive(Debug, Default)]
 pub(crate) struct Breaks(BTreeMap<usize, Vec<Break>>);
 
@@ -126,7 +126,7 @@ impl Breaks {
     }
 
     /// Completely reads each file for which `suspect` returns true, unless the file was read before. `bytes` returns
-    /// the count of a file's bytes that `suspect` reads. Returns whether any file was read.
+    /// how many bytes of a file `suspect` reads. Returns whether any file was read completely.
     fn read(
         &mut self,
         wanted: &[WantedRanges<'_>],
@@ -154,7 +154,7 @@ impl Breaks {
     }
 }
 
-/// The end of a region of bytes near which more lines are examined.
+/// The end of a region of bytes near which more lines are examined than elsewhere in the region.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Start,

@@ -95,9 +95,9 @@ pub(super) fn pass_on<'g, S: Sink>(
     }
 }
 
-/// The rest of a stretch, which has to wait because lines of other stretches come before it.
+/// The lines of a stretch that are not passed on yet, because lines of other stretches come before them.
 struct Rest<'g> {
-    /// The ticks of the rest's first line, and the index of the stretch.
+    /// The ticks of the first of these lines, and the index of the stretch.
     key: StretchKey,
     run: Run<'g>,
 }

@@ -81,12 +81,12 @@ pub(crate) struct Stretch<'a> {
     length: u32,
 }
 
-/// The content of a stretch.
+/// The content of a stretch: lines or records.
 #[derive(Clone, Debug)]
 pub(crate) enum Run<'a> {
     /// The bytes of the lines.
     Lines(&'a [u8]),
-    /// The records in the range.
+    /// The records of the stretch: those in this range of indexes.
     Records(&'a Records, Range<usize>),
 }
 
@@ -114,7 +114,7 @@ struct Dealt<'a> {
 /// The lines of a stretch in a bucket: the bytes themselves, or the place of a copy.
 #[derive(Clone, Copy, Debug)]
 enum DealtBytes<'a> {
-    /// The lines are a part of their source.
+    /// The bytes of the lines, which are a part of their source's bytes.
     InSource(&'a [u8]),
     /// The lines are copied, or they are records. The number is an index in [`Group::copies`], which has the place of
     /// the copy or of the records.
@@ -160,9 +160,9 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Deals out the lines that the ranges have in the window, again from the window's beginning if some of them were
-    /// dealt out before. Gives up if all groups together have dealt out more bytes than the window's limit. `room` is
-    /// memory for rendered lines.
+    /// Deals out the lines that the ranges have in the window, from the window's beginning, even if some of them were
+    /// dealt out by an earlier call. Gives up if all groups together have dealt out more bytes than the window's limit.
+    /// `room` is memory for rendered lines.
     ///
     /// # Errors
     /// The ticks go back in a sorted range.
@@ -359,7 +359,8 @@ impl<'a> Dealer<'_, 'a> {
         Ok(())
     }
 
-    /// Deals out all records of a source: those in `records` from the index `start` on.
+    /// Deals out the records in `records` from the index `start` on, which are all records that the source with the
+    /// index `source` has in the window.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a source is a mapping or a box: there are fewer than 2^32; and a length is checked"

@@ -115,8 +115,8 @@ pub(super) fn merge_in_order<S: Sink>(
     Ok(true)
 }
 
-/// Merges each two neighbouring sorted lists of `words` into one list of `merged`. `ends` has the ends of the lists in
-/// `words`, and afterwards the ends of the lists in `merged`.
+/// Merges each two neighbouring lists of `words`, which are sorted, into one sorted list in `merged`. `ends` has the
+/// ends of the lists in `words` before the call, and the ends of the lists in `merged` after it.
 fn merge_neighbours(words: &[u64], ends: &mut Vec<usize>, merged: &mut [u64]) {
     let (mut start, mut lists) = (0, 0);
     for at in (0..ends.len()).step_by(2) {

@@ -1,8 +1,8 @@
 //! A tournament tree of losers, which finds the sorted input with the smallest key among many.
 //!
-//! Leaf `i` of `k` stands, in thought, at node `k + i`; the parent of node `n` is `n / 2`. Nodes 1 to `k - 1` hold
-//! the loser of the match played there, and node 0 holds the overall winner. So if the winner's key changes, only the
-//! matches between its leaf and the root are played again: `log2 k` comparisons, and no look at any other leaf. A
+//! Leaf `i` of `k` counts as node `k + i`, but is not stored; the parent of node `n` is `n / 2`. Nodes 1 to `k - 1`
+//! hold the loser of the match played there, and node 0 holds the overall winner. So if the winner's key changes, only
+//! the matches between its leaf and the root are played again: `log2 k` comparisons, and no look at any other leaf. A
 //! node holds the key itself, so a match touches no other memory.
 
 /// The key by which the merge orders a line: its ticks, then the rank of its input. Keys of lines of different inputs

@@ -36,10 +36,9 @@ const USUAL: usize = if cfg!(test) { 512 } else { 64 << 20 };
 /// The number of bytes that a bucket has if ticks are spread evenly. With buckets of this size there are so few that a
 /// core's cache has room for the end of each bucket, where lines are added.
 const BUCKET: usize = if cfg!(test) { 64 } else { 256 << 10 };
-/// The number of bytes, about two lines, from which the greatest distance in ticks between neighbouring lines of one
-/// stretch is computed: all files together are expected to have this many bytes in that time. If a file has many lines
-/// at once, they become one stretch, and fewer stretches have to be sorted. If lines of different files alternate, they
-/// are rarely joined.
+/// The greatest distance between neighbouring lines of one stretch. It is measured by the number of bytes, about two
+/// lines, that all files together are expected to have in that time. If a file has many lines at once, they become one
+/// stretch, and fewer stretches have to be sorted. If lines of different files alternate, they are rarely joined.
 const GAP: usize = if cfg!(test) { 40 } else { 256 };
 /// The number of buckets whose lines one job sorts and passes on.
 const AT_ONCE: usize = if cfg!(test) { 2 } else { 4 };
@@ -56,7 +55,7 @@ pub(crate) struct Windows<'a> {
     /// The number of bytes of all ranges.
     bytes: usize,
     sources: &'a [Source],
-    /// The renderers of the ranges whose sources are not text.
+    /// The renderers of those ranges whose sources are not text and make their lines on demand.
     rendered: Vec<&'a dyn LineSource>,
     stage: Stage<'a>,
 }
@@ -64,13 +63,14 @@ pub(crate) struct Windows<'a> {
 /// The stage of the work for the current window.
 #[derive(Debug)]
 enum Stage<'a> {
-    /// The window is dealt out: `waiting` has the groups that no thread has taken yet, in reverse order, `away` is the
-    /// number of groups that threads are dealing out, and `dealt` has the groups that are dealt out.
+    /// Threads deal out the window's lines to buckets. `waiting` has the groups that no thread has taken yet, in
+    /// reverse order; `away` is the number of groups that threads are dealing out; and `dealt` has the groups that are
+    /// dealt out.
     Dealing { waiting: Vec<Group<'a>>, away: usize, dealt: Vec<Group<'a>> },
-    /// The window is passed on: `next` is the next bucket that no job has yet, and `away` the number of jobs that
-    /// threads are doing.
+    /// Threads sort the buckets and pass on their lines. `next` is the first bucket that is in no job yet, and `away`
+    /// is the number of jobs that threads are doing.
     Passing { groups: Arc<Vec<Group<'a>>>, next: usize, away: usize },
-    /// All windows are passed on.
+    /// All windows are passed on; these are the groups.
     Done(Vec<Group<'a>>),
 }
 

@@ -1,7 +1,7 @@
 //! The interface of a merge's work, which consists of jobs: threads share the work by taking one job after another.
 //!
-//! One thread at a time decides which job is next; the jobs do the work that takes long. [`crate::merge::workers`]
-//! has the threads.
+//! One thread at a time decides which job is next; the jobs do the work that takes long. The threads are in
+//! [`crate::merge::workers`].
 
 use crate::file::records::Records;
 use crate::file::truncation;
@@ -97,7 +97,8 @@ pub(crate) fn unless_truncated(mut run: impl FnMut() -> Result<(), Stop>) -> Res
     }
 }
 
-/// Marks these `parts` of `sources` as read for the last time, so that their memory may be given back.
+/// Marks these `parts` of `sources` as read for the last time, so that the system may use their memory for something
+/// else.
 pub(crate) fn forget(sources: &[Source], parts: &[SlicePart]) {
     for part in parts {
         if let PartLines::Text(range) = &part.lines {

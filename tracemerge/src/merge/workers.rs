@@ -110,11 +110,11 @@ struct JobQueue<J, B> {
     taken: usize,
     /// Batches whose lines were written, which later jobs use again.
     spare: Vec<B>,
-    /// The reason for which the merge stops early: once this is set, all threads end.
+    /// The reason why the merge stops early; all threads end once it is set.
     stop: Option<Stop>,
 }
 
-/// The lines of a job that are to be written, and the parts of sources that are not needed any more after that.
+/// The merged lines of a job, and the parts of sources that are not needed any more once these lines are written.
 type MergedJob<B> = (B, Vec<SlicePart>);
 
 type JobQueueGuard<'p, J, B> = MutexGuard<'p, JobQueue<J, B>>;

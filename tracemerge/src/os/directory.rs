@@ -139,7 +139,8 @@ mod imp {
             Ok(fs::mkdirat(&self.handle, name, Mode::RWXU)?)
         }
 
-        /// Makes the directory `name` in this directory, with the rights that the umask leaves.
+        /// Makes the directory `name` in this directory, with all rights for all users except those that the umask
+        /// takes away.
         ///
         /// # Errors
         /// The name is taken, or no directory can be made.

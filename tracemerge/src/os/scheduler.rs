@@ -86,7 +86,7 @@ pub(crate) fn own_thread_id() -> u64 {
     u64::try_from(id).unwrap_or(0)
 }
 
-/// The ring into which the kernel writes the records of one processor.
+/// The ring into which the kernel writes the records about threads on one processor.
 struct Ring {
     cpu: u32,
     /// The kernel's event, which writes into the ring as long as this file is open.
@@ -154,8 +154,8 @@ impl Rings {
         }
     }
 
-    /// Removes all records from the rings, and appends the changes of threads' states that the records contain to
-    /// `states`, one processor after the other.
+    /// Removes all records from the rings, one processor after the other, and appends the changes of threads' states in
+    /// these records to `states`.
     pub(crate) fn take(&mut self, states: &mut Vec<ThreadState>) {
         for ring in &mut self.0 {
             let bytes = ring.take();
@@ -197,7 +197,8 @@ impl Ring {
     }
 }
 
-/// Appends the changes of threads' states in `bytes`, the records of a ring, to `states`. Skips records of other types.
+/// Appends the changes of threads' states that are recorded in `bytes` to `states`. `bytes` are the records of the ring
+/// of the processor `cpu`; records of other types are skipped.
 fn parse(mut bytes: &[u8], cpu: u32, states: &mut Vec<ThreadState>) {
     let half = |bytes: &[u8], at: usize| {
         bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)

@@ -39,8 +39,7 @@ pub(crate) fn effective_user() -> u32 {
 }
 
 /// Returns whether another process, or another open file description of this process, holds a lock on the byte at the
-/// offset `byte` of `file`. Two processes may check the same byte at the same time: neither finds a lock of the other's
-/// check.
+/// offset `byte` of `file`. Two processes may check the same byte at the same time without finding each other's check.
 #[must_use]
 pub(crate) fn is_locked(file: &File, byte: u32) -> bool {
     imp::is_locked(file, byte)

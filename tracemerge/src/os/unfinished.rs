@@ -1,5 +1,5 @@
-//! The unfinished output of this process: a file or a directory that still has a temporary name. A signal that ends
-//! this process makes it delete that file or directory, and also the scratch directory, whose files only this process
+//! The unfinished output of this process: a file or a directory that still has a temporary name. When a signal ends
+//! this process, that file or directory is deleted, and also the scratch directory, whose files only this process
 //! needs.
 
 use std::ffi::OsString;
@@ -53,8 +53,9 @@ impl Unfinished {
 /// The path of this process's scratch directory; `None` if there is none now.
 static SCRATCH: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// A directory of this user for files that only this process and those that it starts need. It is deleted with all its
-/// files when it is dropped, and by a signal that ends this process. A process has one at most.
+/// A directory for files that only this process and the processes that it starts need. The directory and all its files
+/// are deleted when this value is dropped, and when a signal ends this process. A process has at most one such
+/// directory.
 #[cfg(feature = "parquet")]
 #[derive(Debug)]
 pub(crate) struct Scratch(TempDir);

@@ -44,8 +44,8 @@ pub(crate) fn take_part<'a>(stream: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8]
     Some((name, bytes))
 }
 
-/// A directory that is being written, under a temporary name. If it is dropped before it is finished, the directory is
-/// deleted.
+/// A directory that is being written, under a temporary name. The directory is deleted if this value is dropped before
+/// it is finished.
 #[derive(Debug)]
 pub(crate) struct Folder {
     /// The file of the mark, on which this process holds a lock.
@@ -55,8 +55,8 @@ pub(crate) struct Folder {
     /// The bytes at the end of the stream that do not make up a whole part yet.
     pending: Vec<u8>,
     directory: Directory,
-    /// The directory's temporary name. It is dropped last, because not every system deletes a directory in which files
-    /// are open.
+    /// The directory's temporary name. This field is dropped last, because not every system deletes a directory in
+    /// which files are open.
     temporary: Temporary,
 }
 

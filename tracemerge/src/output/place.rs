@@ -386,8 +386,8 @@ fn random() -> String {
     (0..RANDOM).map(|_| next()).collect()
 }
 
-/// Returns whether Windows allows no ordinary file with this `name`, or takes the name for that of a device or of a
-/// stream of another file.
+/// Returns whether no ordinary file can have this `name` on Windows: it names a device or a stream of another file, or
+/// is not allowed.
 #[must_use]
 pub(crate) fn is_reserved_by_windows(name: &str) -> bool {
     const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];

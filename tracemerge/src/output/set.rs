@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// A data set, whose directory may not exist yet.
 #[derive(Debug)]
 pub(crate) struct Set {
-    /// The path as the user wrote it.
+    /// The path of the data set, as the user wrote it.
     pub path: PathBuf,
     around: Arc<Directory>,
     place: Place,
@@ -323,8 +323,8 @@ impl Locked<'_> {
     }
 
     /// Deletes a staging directory of this user that has no mark. Either its writer was killed before it made the mark,
-    /// or another writer was killed while it deleted the directory, after the mark. If the writer still lives and was
-    /// about to make the mark, it makes another directory.
+    /// or another writer was killed while it deleted the directory, after the mark. A writer that still lives, and
+    /// whose directory is deleted before it has made the mark, makes another directory.
     fn remove_unmarked(&self, name: &OsStr) {
         let around = &self.set.around;
         let is_own = |found: &Entry| found.owner == effective_user() && found.kind == Kind::Directory;
@@ -378,7 +378,7 @@ fn journal_in(directory: &Directory, set: &OsStr) -> Journal {
     Journal::Whole(added, removed)
 }
 
-/// Returns the bytes of a name as hexadecimal digits.
+/// Returns the bytes of a name as hexadecimal digits, the form in which a journal has the name of its set.
 fn hex_of(name: &OsStr) -> String {
     name.as_encoded_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -27,7 +27,7 @@ const BUFFER: usize = 1 << 20;
 /// The greatest number of symbolic links, each leading to the next, that are followed from a path.
 const LINKS: usize = 40;
 
-/// The destination of an output, checked before the work as far as possible.
+/// The destination of an output. It is checked, as far as possible, before the work for the output begins.
 #[derive(Debug)]
 pub(crate) enum Target {
     /// Standard output.
@@ -38,16 +38,18 @@ pub(crate) enum Target {
     Null(PathBuf),
     /// A regular file, which may exist or not.
     File {
-        /// The path as the user wrote it.
+        /// The path of the file, as the user wrote it.
         given: PathBuf,
-        /// The place of the file itself: behind all symbolic links if the user has chosen the path.
+        /// The place at which the file is written. If the user has chosen the path, it is the place to which the path
+        /// leads through all symbolic links.
         place: Place,
     },
     /// A directory, which may exist if it was written by an earlier merge.
     Directory {
-        /// The path as the user wrote it.
+        /// The path of the directory, as the user wrote it.
         given: PathBuf,
-        /// The place of the directory itself: behind all symbolic links if the user has chosen the path.
+        /// The place at which the directory is written. If the user has chosen the path, it is the place to which the
+        /// path leads through all symbolic links.
         place: Place,
     },
 }
@@ -263,7 +265,8 @@ fn behind_links(given: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// An output that has begun. A file or directory that is dropped without [`Target::finish`] leaves nothing behind.
+/// An output that has begun. If an output to a file or directory is dropped without [`Target::finish`], nothing of it
+/// remains.
 #[derive(Debug)]
 pub(crate) struct Output(StartedOutput);
 

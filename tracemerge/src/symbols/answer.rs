@@ -8,7 +8,7 @@ use crate::symbols::demangle::is_last_part;
 /// The origin of an address, which decides for which instruction the functions are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lookup {
-    /// The address is that of the wanted instruction, as the address of a function or of a scope is.
+    /// The address is that of the instruction to look up. The addresses of functions and of scopes are of this kind.
     Code,
     /// The address is anywhere in a compiled function. The beginning of that function is looked up, which has the
     /// function's own line: nothing is inlined there that could have another line.
@@ -34,8 +34,8 @@ impl Lookup {
 pub enum Source {
     /// Debug information: it has functions, also inlined ones, with their files and lines if these are recorded.
     DebugInfo,
-    /// The line table, for file and line, and the symbol table, for the function if the table has one at the address.
-    /// Inlined functions are not known.
+    /// The line table and the symbol table. The line table has file and line, and the symbol table may have the
+    /// function at the address. Inlined functions are not known.
     LineTable,
     /// The symbol table: it names the compiled function that contains the address, without file and line. The code at
     /// the address may come from another function that was inlined there.
@@ -114,8 +114,8 @@ impl fmt::Display for Frame {
 /// The answer to the lookup of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The functions at the address: the innermost inlined function first, and the function that has the machine code
-    /// last. Empty if nothing is known.
+    /// The functions at the address: the innermost inlined function first, and the compiled function that contains the
+    /// address last. Empty if nothing is known.
     pub frames: Vec<Frame>,
     /// The source from which the frames come.
     pub source: Source,

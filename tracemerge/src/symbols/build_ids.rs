@@ -12,7 +12,7 @@ use object::{Endianness, FileKind, elf};
 use crate::file::map::open_regular;
 use crate::os::sys::read_at;
 
-/// The greatest number of files and directories that are examined.
+/// The greatest number of files and directories that are examined for build-ids.
 const MAX_ENTRIES: usize = 10_000;
 
 /// The number of bytes at the beginning of a file that are searched for a build-id: linkers put the build-id behind the

@@ -113,7 +113,8 @@ impl<'f> Units<'f> {
     }
 }
 
-/// Reserves memory for a table of abbreviations. Returns false if not enough memory is left.
+/// Reserves memory for a table of abbreviations, which describes the entries of debug information. Returns false if not
+/// enough memory is left.
 fn abbreviations(dwarf: &Dwarf<Slice<'_>>, at: DebugAbbrevOffset, files: &Files) -> gimli::Result<bool> {
     let mut table = *dwarf.debug_abbrev.reader();
     table.skip(at.0)?;
@@ -147,7 +148,8 @@ fn of_unit(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) -> g
     Ok(lines.is_some() && functions(dwarf, unit, files)?)
 }
 
-/// Reserves memory for a unit's line table. Returns the number of its rows; `None` if not enough memory is left.
+/// Reserves memory for a unit's line table. Returns the number of the table's rows; `None` if not enough memory is
+/// left.
 fn lines(dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, files: &Files) -> gimli::Result<Option<u64>> {
     let Some(program) = unit.line_program.clone() else { return Ok(Some(0)) };
     for file in program.header().file_names() {

@@ -42,7 +42,7 @@ pub(super) struct DebugInfo<'f> {
     dwarf: Arc<gimli::Dwarf<Slice<'f>>>,
 }
 
-/// Returns whether a file has debug information of its own.
+/// Returns whether a file contains debug information itself, not in a separate file.
 pub(super) fn has_debug_info(object: &object::File<'_>) -> bool {
     // A file whose debug information was taken out may still have the section, without bytes.
     ["debug_info", "debug_line"].iter().any(|name| {

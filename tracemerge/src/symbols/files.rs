@@ -13,7 +13,7 @@ use crate::ui::error::Error;
 /// [`Symbols`](super::Symbols) borrows this value, because debug information points into files, and is not copied.
 pub struct Files {
     first: Place,
-    /// The number of bytes that debug information may still take.
+    /// The number of bytes of memory that debug information may still take.
     left: AtomicU64,
     /// Whether some debug information needed more memory than was left.
     is_exceeded: AtomicBool,

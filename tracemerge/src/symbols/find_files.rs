@@ -53,7 +53,7 @@ impl Settings {
         self.debug_dirs.iter().chain(&self.trace_dirs).map(PathBuf::as_path)
     }
 
-    /// Returns the directories in which files are searched as in `/usr/lib/debug`.
+    /// Returns the directories in which separate debug files have the same paths as below `/usr/lib/debug`.
     pub(super) fn debug_trees(&self) -> impl Iterator<Item = &Path> {
         self.debug_dirs.iter().map(PathBuf::as_path).chain([Path::new(SYSTEM_DEBUG)])
     }
@@ -185,8 +185,8 @@ pub(super) fn find_by_build_id<'f>(build_id: &[u8], settings: &Settings, files: 
     files.with_build_id(build_id, &settings.debug_dirs).iter().cloned().filter_map(opened).collect()
 }
 
-/// Finds the separate debug file that a link in `found` names. Searches it in the directories in which gdb searches,
-/// and, by its name alone, in the directories that the user has named and in those of the traces.
+/// Finds the separate debug file that a link in `found` names. Searches for the file in the directories in which gdb
+/// searches, and, by its name alone, in the directories that the user has named and in those of the traces.
 pub(super) fn find_by_link<'f>(
     found: &Found<'f>,
     settings: &Settings,

@@ -34,7 +34,7 @@ struct Function<'f> {
     start: u64,
     end: u64,
     /// Whether the symbol states that it is a function and how long the function is. Other symbols are labels: a label
-    /// reaches up to the next symbol, and a function around it takes precedence.
+    /// extends up to the next symbol. A function that contains an address takes precedence over a label.
     is_sized: bool,
     /// The rank of the name: of several names for the same address, the best one has the lowest rank.
     rank: u8,

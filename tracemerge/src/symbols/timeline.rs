@@ -15,8 +15,8 @@ pub enum ModuleLine {
     Loaded(Arc<Module>),
     /// The modules at these addresses were unloaded, between two readings of the list of modules by the tracer.
     Unloaded(AddressRange, Between),
-    /// Modules were loaded and unloaded again, at unknown addresses, between two readings of the list of modules by the
-    /// tracer, so the tracer has not seen them.
+    /// Modules that the tracer has never seen were loaded and unloaded again, at unknown addresses, between two of its
+    /// readings of the list of modules.
     Missed(Between),
 }
 

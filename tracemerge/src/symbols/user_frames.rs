@@ -115,7 +115,7 @@ fn aliases(names: &str) -> impl Iterator<Item = &str> {
 /// The text between the names of functions that the linker has merged into one.
 const ALIAS: &str = " = ";
 
-/// Returns the offset of the text `wanted` in `text` outside of all brackets.
+/// Returns the offset of the first occurrence of `wanted` in `text` that is outside of all brackets.
 ///
 /// # Errors
 /// There is no such text: the error is the offset of the end of `text`, or of a bracket that closes one opened before
@@ -182,7 +182,8 @@ fn owner_of_name(name: &str, place: &str) -> Owner {
     }
 }
 
-/// Returns the owner of the method `A as B>::f` or `A>::f`: a method of the type A, of the trait B if it is given.
+/// Returns the owner of a method, given its name without the `<` at the beginning: `A as B>::f` is a method of the
+/// trait B for the type A, and `A>::f` one of the type A itself.
 fn owner_of_implementation(implemented: &str) -> Owner {
     let (end, of_trait) = match find_outside_brackets(implemented, " as ") {
         Ok(at) => (at, Some(&implemented[at + " as ".len()..])),
@@ -200,8 +201,8 @@ fn owner_of_implementation(implemented: &str) -> Owner {
     }
 }
 
-/// Returns the path of the module whose code is the source file `file` of Rust's standard library; `None` if the file
-/// belongs to no such library.
+/// Returns the path of the module that belongs to the source file `file` of Rust's standard library, such as
+/// `std::panicking`; `None` if `file` is not a source file of that library.
 fn module_of_rust(file: &str) -> Option<String> {
     let (before, path) = file.split_once("/library/")?;
     let is_of_rust = before.split('/').any(|folder| folder == "rustc" || folder.starts_with("rustc-"))

@@ -34,9 +34,9 @@ const MIN_DISTANCE_NS: u64 = 1_000_000_000;
 /// The least ratio of the time between two anchors to the time that reading them has taken. With it, the error of the
 /// rate between them is at most 50 millionths.
 const MIN_PRECISION: u64 = 10_000;
-/// The preference for going forward. A reading of the wall clock may have two possible places, one before and one after
-/// the place of the previous reading. The earlier place is chosen only if it is this many times nearer to the previous
-/// one. So a log line that comes late does not count as a clock that was set back.
+/// The disadvantage of places that lie back in time. A reading of the wall clock may have two possible places, one
+/// before and one after the place of the previous reading. The earlier place is chosen only if it is this many times
+/// nearer to the previous one. So a log line that comes late does not count as a clock that was set back.
 const LATE: u64 = 10;
 
 /// A period in which nobody has set the wall clock.
@@ -102,7 +102,8 @@ pub(crate) struct TickClock {
 }
 
 impl TickClock {
-    /// Makes the clock that goes through `anchors`, which may be in any order, of runs whose ticks are of `kind`.
+    /// Makes the clock that goes through `anchors`, which may be in any order. The anchors come from runs whose ticks
+    /// are of the kind `kind`.
     #[must_use]
     pub(crate) fn of(kind: ClockKind, anchors: impl IntoIterator<Item = Anchor>) -> TickClock {
         let mut all: Vec<Anchor> = anchors.into_iter().collect();
@@ -175,10 +176,10 @@ impl TickClock {
     /// Returns the most likely ticks at which a reader of the wall clock, such as the writer of a log, has read `wall`.
     /// `before` is the result for the reader's previous reading, if there is one.
     ///
-    /// Several periods of the wall clock may have shown `wall`: if the clock was set, at an unknown moment between two
-    /// anchors, both the period before and the period after may have lasted up to that moment. Of the possible periods,
-    /// the result lies in the period of `before` or, if `wall` is earlier than the time of `before`, as near to
-    /// `before` as possible.
+    /// Several periods of the wall clock may have shown `wall`: the clock was set at an unknown moment between two
+    /// anchors, and each of the two periods around that moment may have filled the whole time between the anchors. Of
+    /// the possible periods, the result lies in the period of `before` or, if `wall` is earlier than the time of
+    /// `before`, as near to `before` as possible.
     #[must_use]
     pub(crate) fn place(&self, wall: Wall, before: Option<WallPlace>) -> WallPlace {
         let places = || {
@@ -421,9 +422,9 @@ fn median_rate(
     })
 }
 
-/// Selects those of `readings`, which are in order, that are so far apart that the drift between them exceeds the
-/// errors of reading. Selects at least two if there are several. Of readings near each other, prefers the one that took
-/// less time.
+/// Selects, from `readings` in order, readings that are so far apart that the drift between them exceeds the errors of
+/// reading. Selects at least two if there are several. Of readings near each other, prefers the one that took less
+/// time.
 fn apart<R: Copy>(readings: &[R], anchor: impl Fn(&R) -> &Anchor, rate: Rate) -> Vec<R> {
     let [first, others @ .., last] = readings else { return readings.to_vec() };
     let is_far = |from: &R, to: &R| {

@@ -25,7 +25,7 @@ pub(crate) enum When {
     Instant(Wall),
     /// The point is a date and a local time of day.
     Local(DateTime),
-    /// The point is a time on the trace's day; the flag states that it is in UTC, not local.
+    /// The point is a time of day, on the day of the trace. The flag states that the time is in UTC, not local.
     OfDay(Time, bool),
 }
 
@@ -151,8 +151,8 @@ fn instant(time: DateTime, zone: &TimeZone) -> Result<Wall, String> {
     wall_of(instant).ok_or_else(|| format!("{time} is out of range"))
 }
 
-/// Returns the wall time of `time` on the day of the first line or, if only the next day's `time` is in the period, on
-/// the next day.
+/// Returns the wall time at which it is `time` on the day of the first line. If only the `time` of the next day is in
+/// the period, returns that one.
 fn of_day(time: Time, period: Period, zone: &TimeZone) -> Result<Wall, String> {
     let day = |wall: Wall| {
         let instant = Timestamp::from_nanosecond(wall.0.into()).map_err(|error| error.to_string())?;

@@ -39,8 +39,8 @@ impl Rate {
         Rate { ticks, ns, whole: ns / ticks, part: u64::try_from(part).unwrap_or(u64::MAX), left: ns % ticks }
     }
 
-    /// Returns `value * numerator / denominator`, rounded up or down, at most `u64::MAX`. The intermediate product does
-    /// not overflow.
+    /// Returns `value * numerator / denominator`, rounded up if `up` is true and down otherwise, at most `u64::MAX`.
+    /// The intermediate product does not overflow.
     pub(super) fn scale(value: u64, numerator: u64, denominator: u64, up: bool) -> u64 {
         let (product, denominator) = (u128::from(value) * u128::from(numerator), u128::from(denominator));
         let quotient = if up { product.div_ceil(denominator) } else { product / denominator };
@@ -126,7 +126,7 @@ impl Scale {
         Ticks(rate.ticks(from, ns))
     }
 
-    /// Returns the smallest number of ticks that `ns` nanoseconds take anywhere on the scale.
+    /// Returns the number of ticks that `ns` nanoseconds take at least, wherever on the scale they are.
     pub(super) fn fewest_ticks(&self, ns: u64) -> u64 {
         let rates = self.rates.iter().chain([&self.rate]);
         rates.map(|rate| Rate::scale(ns, rate.ticks, rate.ns, false)).min().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! The cause of a process's end, in words.
+//! The cause of a process's end, described in words for messages.
 
 use trace_format::meta::Cause;
 

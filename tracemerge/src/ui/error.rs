@@ -38,7 +38,7 @@ impl Error {
     }
 }
 
-/// Returns the operating system's words for an error, without its number.
+/// Returns the operating system's description of an error, without the error's number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {

@@ -135,7 +135,7 @@ impl Screen {
         Ok(size)
     }
 
-    /// Draws the screen; only the differences from the previous screen are written.
+    /// Draws the screen. Only those parts that differ from the previous screen are written to the terminal.
     ///
     /// # Errors
     /// The terminal is gone.

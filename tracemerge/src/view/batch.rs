@@ -24,7 +24,7 @@ pub(crate) struct RecordBatch<'a, T> {
     matching: Matching<'a, T>,
     /// The index of the boot's first source among the sources of all boots. The lines of this batch come from one boot.
     first: usize,
-    /// The number of bytes that were merged into the batch.
+    /// The number of bytes of lines and records that were merged into the batch.
     merged: usize,
 }
 

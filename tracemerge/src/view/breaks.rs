@@ -1,10 +1,10 @@
 //! The files that are known to be non-monotonic, and the sorted ranges into which their breaks divide them.
 //!
-//! A file becomes non-monotonic only by damage. If a period is searched in such a file, only one of several places at
-//! which the period may begin is found, so a view would miss lines. The merge notices breaks inside the bytes that it
-//! shows. Outside those bytes, this module samples lines: all lines within a page, then fewer lines with growing
-//! distance, but at least one in each sixteenth of a region. So it notices a clock that was set back, and a stray line
-//! nearby. It does not notice a stray line far away: that would require reading all bytes, as `tracemerge check` does.
+//! A file becomes non-monotonic only by damage. A search for a period in such a file finds only one of several places
+//! at which the period may begin, so a view would miss lines. The merge notices breaks inside the bytes that it shows.
+//! Outside those bytes, this module samples lines: all lines within a page, then fewer lines with growing distance, but
+//! at least one in each sixteenth of a region. So it notices a clock that was set back, and a stray line nearby. It
+//! does not notice a stray line far away: that would require reading all bytes, as `tracemerge check` does.
 
 use std::collections::BTreeMap;
 use std::ops;

@@ -74,7 +74,7 @@ pub struct PairStream {
     /// Half of the distance between the typical upper and the typical lower bound of the offset; `None` as long as no
     /// block has had points of both directions.
     half_gap: Option<f64>,
-    /// The hulls of the points of both directions.
+    /// The hulls of the points that count, one for each direction.
     pub(super) hulls: [Hull; 2],
     /// The ids of the messages that contradict messages of the opposite direction.
     pub(super) wrong: Vec<u32>,
@@ -303,7 +303,7 @@ fn not_trusted(points: usize, share: f64) -> usize {
     wrong.max(1).min(points)
 }
 
-/// A curve of two straight pieces through the middles of three blocks.
+/// An estimate of the offset over time: two straight lines through the middles of three successive blocks.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     at: (f64, f64),

@@ -22,8 +22,8 @@ pub(super) struct HullPoint {
     pub id: u32,
 }
 
-/// The number of points on each side of a time that are used, each with points of the opposite direction, to find the
-/// limit at that time.
+/// The number of points before a time, and the number after it, that determine the limit at that time, together with as
+/// many points of the opposite direction.
 const NEAR: usize = 6;
 
 /// The lower convex hull of points lifted by `sigma s²/2`, in the order of time.

@@ -1,9 +1,9 @@
-//! An order across machines that their messages prove.
+//! The order of events on several machines, as far as the messages between the machines prove it.
 //!
 //! No message is received before it is sent. So each message that goes from one machine to another bounds the offset
-//! between the two clocks from one side, and messages in both directions enclose it. Three assumptions make a proof of
-//! that, and [`Assumptions`] has them: the rate of two clocks to each other changes at a limited speed, it stays near
-//! its mean, and few of the matches are wrong.
+//! between the two machines' clocks from one side, and messages in both directions bound it from both sides. This is a
+//! proof under three assumptions, which are in [`Assumptions`]: the rate of two clocks to each other changes at a
+//! limited speed, it stays near its mean, and few messages are matched wrongly.
 //!
 //! | module | contents |
 //! |---|---|

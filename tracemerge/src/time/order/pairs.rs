@@ -106,14 +106,14 @@ impl Messages {
 /// A line that is fitted through the points of a pair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fit {
-    /// The offset at the time 0, in nanoseconds.
+    /// The offset on the fitted line at the time 0, in nanoseconds.
     pub offset: f64,
-    /// The rate of the offset, in nanoseconds per second.
+    /// The speed at which the offset changes, in nanoseconds per second: the slope of the fitted line.
     pub slope: f64,
     /// The greatest speed, in nanoseconds per second, at which the offset may change where there are no points. The
     /// assumed change of rates comes on top.
     pub slope_range: f64,
-    /// The number of points in each direction.
+    /// The number of points that come from messages in each direction.
     pub counts: [usize; 2],
 }
 

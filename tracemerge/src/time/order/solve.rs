@@ -41,8 +41,8 @@ impl Grid {
         self.from + at as f64 * self.step
     }
 
-    /// Returns the index of the last grid time that is not after `t`, but never that of the last grid time of all, and
-    /// where `t` lies between that grid time and the next one: from 0 to 1.
+    /// Returns the position of `t` on the grid: the index of the last grid time that is not after `t`, but never that
+    /// of the grid's end, and the fraction of the way from that grid time to the next one, from 0 to 1.
     pub(super) fn place(&self, t: f64) -> (usize, f64) {
         let place = (t - self.from) / self.step;
         let at = (place.max(0.0) as usize).min(self.times.saturating_sub(2));

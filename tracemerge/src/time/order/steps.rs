@@ -13,9 +13,9 @@ use super::pairs::{Epoch, Messages, Pair};
 
 /// The size of the smallest jump that is searched for, in nanoseconds.
 const LEAST_NS: f64 = 100_000.0;
-/// The least ratio of a jump to the usual difference between the medians of neighbouring windows, from which on it
-/// counts as a jump. The first number is for windows with [`MANY`] messages or more; the second for windows with fewer,
-/// whose medians vary more.
+/// The least ratio of a jump to the usual difference between the medians of neighbouring windows. Smaller differences
+/// do not count as jumps. The first number is for windows with [`MANY`] messages or more; the second for windows with
+/// fewer, whose medians vary more.
 const LEAST_RATIOS: [f64; 2] = [8.0, 16.0];
 /// The number of messages in a window from which on the median of the window varies little.
 const MANY: usize = 32;

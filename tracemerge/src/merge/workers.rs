@@ -225,8 +225,8 @@ impl<J, B> JobQueue<J, B> {
     }
 }
 
-/// A guard that makes all threads of the merge end if the thread that has the guard panics. Otherwise they would wait
-/// forever for that thread.
+/// A guard that makes all threads of the merge end if the thread that has the guard panics. Otherwise the other threads
+/// would wait forever for that thread.
 struct Alarm<'p, 'a, 'm, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync>(&'p SharedState<'a, 'm, J, B, M>);
 
 impl<'a, J: MergeWork<'a>, B: Batch, M: Fn() -> B + Sync> Drop for Alarm<'_, 'a, '_, J, B, M> {

@@ -53,7 +53,8 @@ impl Settings {
         self.debug_dirs.iter().chain(&self.trace_dirs).map(PathBuf::as_path)
     }
 
-    /// Returns the directories in which separate debug files have the same paths as below `/usr/lib/debug`.
+    /// Returns the directories that are searched as trees like `/usr/lib/debug`: those that the user has named, and
+    /// `/usr/lib/debug` itself.
     pub(super) fn debug_trees(&self) -> impl Iterator<Item = &Path> {
         self.debug_dirs.iter().map(PathBuf::as_path).chain([Path::new(SYSTEM_DEBUG)])
     }

@@ -34,9 +34,9 @@ const MIN_DISTANCE_NS: u64 = 1_000_000_000;
 /// The least ratio of the time between two anchors to the time that reading them has taken. With it, the error of the
 /// rate between them is at most 50 millionths.
 const MIN_PRECISION: u64 = 10_000;
-/// The disadvantage of places that lie back in time. A reading of the wall clock may have two possible places, one
-/// before and one after the place of the previous reading. The earlier place is chosen only if it is this many times
-/// nearer to the previous one. So a log line that comes late does not count as a clock that was set back.
+/// The disadvantage of going back in time. A reading of the wall clock may belong to two moments, one before and one
+/// after the moment of the previous reading. The earlier moment is chosen only if it is this many times nearer to that
+/// of the previous reading. So a log line may come late, but a clock that was set back is still recognized.
 const LATE: u64 = 10;
 
 /// A period in which nobody has set the wall clock.
@@ -453,7 +453,7 @@ fn apart<R: Copy>(readings: &[R], anchor: impl Fn(&R) -> &Anchor, rate: Rate) ->
     kept
 }
 
-/// Makes the periods of the wall clock, one of each group of anchors. The wall clock was set between two groups.
+/// Makes the periods of the wall clock, one for each group of anchors. The wall clock was set between two groups.
 fn periods(groups: &[Vec<Anchor>], steady: &Scale) -> Vec<WallPeriod> {
     let (mut periods, mut last): (Vec<WallPeriod>, u64) = (Vec::new(), 0);
     for group in groups {

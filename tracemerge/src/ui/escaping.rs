@@ -68,8 +68,9 @@ fn ascii_blocks(text: &[u8]) -> usize {
     text.chunks_exact(BLOCK).take_while(is_ascii).count() * BLOCK
 }
 
-/// Returns the number of bytes at the beginning of `text` that contain no control characters and no damaged characters.
-/// They may still contain characters that set the direction of text, which have to be escaped.
+/// Returns the number of bytes at the beginning of `text` that contain no control characters, except tabs and line
+/// feeds, and no damaged characters. They may still contain characters that set the direction of text, which have to be
+/// escaped.
 fn harmless_lines(text: &[u8]) -> usize {
     let mut at = 0;
     loop {

@@ -29,8 +29,8 @@ impl<T> FirstItems<T> {
         }
     }
 
-    /// Returns the kept items, each with a text to append to its message. For the last kept item, the text states how
-    /// many items are not kept; the other texts are empty, and also the last one if all items are kept.
+    /// Returns the kept items, each with a text to append to its message. The text for the last kept item states how
+    /// many items are not kept, if any; all other texts are empty.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&T, String)> {
         let last = self.first.len();
         self.first.iter().zip(1..).map(move |(item, n)| match self.more() {

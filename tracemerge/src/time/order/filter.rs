@@ -34,7 +34,7 @@ pub enum Direction {
 struct Point {
     s: f64,
     /// An upper bound, in nanoseconds: of the offset for a message in the direction `Forth`, of the negated offset for
-    /// a message [`Direction::Back`].
+    /// one in the direction [`Direction::Back`].
     u: f64,
     id: u32,
 }

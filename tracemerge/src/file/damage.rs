@@ -1,4 +1,4 @@
-//! The `# damaged` line, which replaces damaged bytes in the merged file.
+//! The `# damaged` line, which replaces damaged bytes of a trace in the merged file.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! A thread whose ring was read: its file up to the published length, and the text that the ring holds. The file may
-//! be raw; the text of the ring is always text.
+//! The trace of a thread whose ring was read: the thread's file, up to the length that the ring states, and the records
+//! of the ring as text. The file may be raw; the records of the ring are always text.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,11 @@ use crate::file::map::Map;
 use crate::file::raw_file::{lines_of, whole_messages};
 use crate::ui::error::Error;
 
-/// The trace of a thread at the time when its ring was read, in two parts that each consist of lines.
+/// The trace of a thread at the time when its ring was read: whole messages of its file, and the lines that follow
+/// them.
 #[derive(Debug)]
 pub(crate) struct FileWithRing {
-    /// The ring's path, which stands for the ring's text in messages.
+    /// The path of the ring. Messages to the user name it if they are about the text of the ring.
     pub ring: PathBuf,
     /// The ticks of the first line of the thread's file.
     pub since: u64,
@@ -24,10 +25,10 @@ pub(crate) struct FileWithRing {
     /// A lower bound of the number of messages that the thread has put into its ring in total.
     pub committed: u64,
     map: Map,
-    /// The offset in the file at which its whole lines end, or the whole messages of a raw file.
+    /// The length of the part of the file that consists of whole lines or, in a raw file, of whole messages.
     whole: usize,
-    /// The lines after `whole`: the rest of the file, if its last message continues in the ring, and the text of the
-    /// ring.
+    /// The lines that follow the first `whole` bytes of the file: its last message, if this continues in the ring, and
+    /// then the text of the ring.
     rest: Vec<u8>,
 }
 

@@ -23,9 +23,9 @@ const MAX_BYTES: usize = 1 << 30;
 const SHORTEST_PLAIN: usize = HEAD + 1;
 /// The number of bytes before a line's payload.
 const HEAD: usize = 28;
-/// The number of bits that a word has for the rank of a text.
+/// The number of bits in the 64-bit word of a line that hold the rank of the line's text.
 const RANK_BITS: u32 = 6;
-/// The number of texts whose lines can be sorted together.
+/// The maximum number of texts whose lines can be sorted together.
 pub(crate) const MAX_TEXTS: usize = 1 << RANK_BITS;
 
 /// The encoding of lines as 64-bit words that sort in the order of a merge: the ticks of the line since `first`, the
@@ -43,7 +43,7 @@ impl Numbering {
         Numbering { first, line_bits: usize::BITS - (longest / SHORTEST_PLAIN).leading_zeros() }
     }
 
-    /// Returns the word of a line: `line` is its number in the text that has this `rank`.
+    /// Returns the word of the line with the number `line` in the text with this `rank`.
     #[inline(always)]
     fn word(self, ticks: u64, rank: usize, line: usize) -> u64 {
         (ticks.wrapping_sub(self.first) << RANK_BITS | rank as u64) << self.line_bits | line as u64
@@ -56,7 +56,7 @@ impl Numbering {
         ticks.leading_zeros() >= RANK_BITS + self.line_bits
     }
 
-    /// Returns the rank of the text that has the line of `word`, and the line's number.
+    /// Returns the rank of the text to which the line of `word` belongs, and the number of the line in that text.
     #[inline(always)]
     #[must_use]
     #[expect(
@@ -173,11 +173,11 @@ pub(crate) fn gather(
     gather_into(words, texts, numbering, out);
 }
 
-/// The number of bytes that are copied at once, even if a line has fewer bytes: the next line overwrites the bytes that
-/// do not belong to the line.
+/// The number of bytes that are copied at once, even if a line is shorter: the next line then overwrites the excess
+/// bytes.
 const WIDE: usize = 128;
 
-/// Does the work of [`gather`] in the spare room of `out`. Panics if this room is too small.
+/// Does the work of [`gather`] in the spare capacity of `out`. Panics if the capacity is too small.
 #[inline(always)]
 fn gather_into(
     (mut first, mut second): (&[u64], &[u64]),
@@ -229,8 +229,8 @@ fn gather_into(
     unsafe { out.set_len(length) };
 }
 
-/// Copies bytes to room of the same length. This is a function of its own so that the compiler does not join it with
-/// the copies of a fixed length, which need no call.
+/// Copies bytes to memory of the same length. This is a function of its own, so that the compiler does not combine it
+/// with the copies of a fixed length, which it compiles without a call.
 #[cold]
 #[inline(never)]
 fn copy_exactly(from: &[u8], to: &mut [MaybeUninit<u8>]) {
@@ -248,12 +248,11 @@ mod x86_64 {
     use super::{HEAD, IndexedText, MAX_TEXTS, Numbering, PlainLines, SHORTEST_PLAIN, gather_into};
     use crate::file::map::prefetch;
 
-    /// The number of bytes that are looked at together.
+    /// The number of bytes that are examined together.
     const BLOCK: usize = 64;
     /// The greatest number of line feeds in a block of plain lines.
     const MAX_FEEDS: usize = BLOCK.div_ceil(SHORTEST_PLAIN);
-    /// The distance in bytes from the block that is examined to the bytes that the processor is advised to fetch
-    /// meanwhile.
+    /// The distance in bytes from the examined block to the later bytes that the processor is told to load in advance.
     const AHEAD: usize = 1024;
 
     /// Returns whether the processor has all instructions that the functions `index_avx2` and `gather_avx2` use.
@@ -264,11 +263,11 @@ mod x86_64 {
             && is_x86_feature_detected!("bmi2")
     }
 
-    /// Two properties of the bytes of a block: a bit for each byte, the lowest for the first byte.
+    /// Two sets of bytes of a block. Each set has one bit for each byte, the lowest bit for the first byte.
     struct Marks {
-        /// The bits of the bytes that are line feeds.
+        /// The bytes that are line feeds.
         feeds: u64,
-        /// The bits of the bytes that are neither line feeds nor visible ASCII nor spaces.
+        /// The bytes that are neither line feeds nor visible ASCII characters nor spaces.
         unusual: u64,
     }
 
@@ -367,9 +366,9 @@ mod x86_64 {
         is_ended.then_some(lines)
     }
 
-    /// Checks the `unusual` bytes of the block at `at`: up to `harmless_until` the text is known to be harmless.
-    /// Returns the offset up to which the text is known to be harmless then; `None` if a line has a byte that the
-    /// format does not allow.
+    /// Checks the bytes that are marked in `unusual`, in the block that begins at `at`. The text before
+    /// `harmless_until` was checked earlier. Returns the new end of the checked text; `None` if a line has a byte that
+    /// the format does not allow.
     #[cold]
     #[inline(never)]
     fn check_unusual(text: &[u8], at: usize, mut unusual: u64, mut harmless_until: usize) -> Option<usize> {

@@ -18,14 +18,13 @@ const HEAD: usize = SHORTEST + 1;
 /// The number of bytes within which a trace has its first line; a file without a line there is not a trace.
 pub(crate) const PROBE: usize = 64 * 1024;
 
-/// NULs to compare with the bytes of a file's hole. Holes consist of pages, so one fast comparison distinguishes this
-/// many NULs from other bytes.
+/// Zero bytes to compare with the bytes of a hole in a file. Holes consist of pages, so one comparison skips a page.
 const HOLE: &[u8] = &[0; 4096];
 
-/// The bytes that begin at a position of a trace.
+/// What begins at a position in the bytes of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// The bytes end at the position.
+    /// The end of the bytes is at the position.
     End,
     /// A bad region begins at the position.
     Bad,
@@ -64,8 +63,8 @@ pub(crate) fn line_at(bytes: &[u8], at: usize) -> Token {
     Token::Line(LineAt { end: at + HEAD + end, ticks: ticks.0, meta: kind == b'#' })
 }
 
-/// Returns the kind in the head of a line that has a thread id of eight digits; `None` if the line needs a full
-/// parse.
+/// Returns the kind of a line from its head, if the thread id has eight digits; `None` if the whole head must be
+/// parsed.
 #[inline]
 fn common_kind(head: &[u8; HEAD]) -> Option<u8> {
     const ONES: u64 = u64::MAX / 255;
@@ -77,8 +76,8 @@ fn common_kind(head: &[u8; HEAD]) -> Option<u8> {
     (digits && matches!(kind, b':' | b'|' | b'>' | b'<' | b'^' | b'!' | b'#')).then_some(kind)
 }
 
-/// Returns the number of bytes of `payload` that belong to the line that it begins in: up to and including the first
-/// line feed, or up to the first NUL, or all bytes.
+/// Returns the number of bytes at the beginning of `payload` that belong to the first line: up to and including the
+/// first line feed, or up to the first NUL, or all bytes.
 #[inline]
 fn length(payload: &[u8]) -> usize {
     match memchr2(b'\n', 0, payload) {

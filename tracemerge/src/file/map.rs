@@ -31,7 +31,7 @@ const CACHE_LINE: usize = 64;
 
 /// The length up to which a file is copied: a mapping would take as much memory.
 const SMALL: usize = 4 << 10;
-/// The number of mapped files from which on a further file is copied instead, if it has at most `COPIED` bytes.
+/// The number of mapped files above which files of at most `COPIED` bytes are copied instead of mapped.
 const MAX_MAPPED: usize = 16 << 10;
 const COPIED: usize = 64 << 10;
 
@@ -41,7 +41,8 @@ static MAPPED: AtomicUsize = AtomicUsize::new(0);
 /// The bytes of a file, mapped or copied; the file may be empty.
 #[derive(Debug)]
 pub(crate) struct Map {
-    /// The watch on the mapping; `None` if no file is mapped. The field is before `map` so that it is dropped earlier.
+    /// The registration of the mapping for truncation checks; `None` if no file is mapped. The field comes before
+    /// `map`, so that the registration ends before the mapping.
     watched: Option<Watched>,
     map: Option<Mmap>,
     /// The bytes of a file that is not mapped.
@@ -50,14 +51,16 @@ pub(crate) struct Map {
 
 /// The number of bytes of a file that are copied at once.
 const WINDOW: usize = 256 << 10;
-/// The number of bytes from which on a hole is large. A copy of a file leaves large holes out, and a file is copied if
-/// its copy leaves out this number of bytes or more.
+/// The number of bytes from which on a hole counts as large. A copy of a file leaves large holes out, and a file is
+/// copied if its copy leaves out this number of bytes or more.
 const LARGE_HOLE: u64 = 16 << 20;
-/// The number of pieces between holes above which a file is not read: so many are not an accident.
+/// The maximum number of pieces between the holes of a file; a file with more pieces is not read: no accident leaves so
+/// many.
 const MAX_PIECES: usize = 10_000;
-/// The number of bytes that are read at the beginning of a file, and first at its end, to identify the file.
+/// The number of bytes that are read at the beginning and at the end of a file to identify it. More are read at the end
+/// if the last line is longer.
 const ENDS: u64 = BLOCK;
-/// The maximum number of bytes at the end of a file in which the last line is searched.
+/// The maximum number of bytes at the end of a file that are searched for its last line.
 const MAX_TAIL_BYTES: u64 = 16 << 20;
 
 impl Map {

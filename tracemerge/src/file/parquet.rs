@@ -6,35 +6,35 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-/// The version of the schema of the files in Parquet that this program writes. The metadata of each file have it under
+/// The version of the schema of the Parquet files that this program writes. The metadata of each file contain it under
 /// [`VERSION_KEY`]. A new column needs no new version; a column that changes its meaning or its type needs one.
 pub(crate) const VERSION: u32 = 1;
-/// The key of the schema's version in a file's metadata.
+/// The metadata key of the schema's version.
 pub(crate) const VERSION_KEY: &str = "tracer.schema";
-/// The key of the names of the runs whose rows a file of a data set has, separated by spaces.
+/// The metadata key under which a file of a data set names the runs whose rows it contains, separated by spaces.
 pub(crate) const RUN_KEY: &str = "tracer.run";
-/// The key of the state that a run's traces had when the run was added, in a file of a data set. In a file of several
-/// runs, this and the following keys end with a dot and the name of the run.
+/// The metadata key for the state of a run's traces at the time when the run was added to the data set. In a file with
+/// several runs, this key and the following ones get a suffix: a dot and the name of the run.
 pub(crate) const STATE_KEY: &str = "tracer.state";
-/// In the table of runs: the key of the ticks of the run's last record.
+/// The metadata key for the ticks of a run's last record, in files of the table of runs.
 pub(crate) const LAST_KEY: &str = "tracer.last";
-/// In the table of runs: the key of the run's files in the other tables, each as table, day and number, separated by
-/// spaces.
+/// The metadata key for the list of a run's files in the other tables, in files of the table of runs. Each file is
+/// stated by table, day and number; spaces separate the files.
 pub(crate) const FILES_KEY: &str = "tracer.files";
-/// The beginning of the names of files in a data set that have the rows of several runs. No name of a run begins with
-/// it.
+/// The prefix of the names of those files in a data set that contain rows of several runs. No run has a name with this
+/// prefix.
 pub(crate) const COMPACTED: &str = "compact-";
 
 use crate::ui::console::catch_panic;
 
-/// The number of bytes at the end of a file that are the length of its metadata and a mark.
+/// The size of the end of a Parquet file, in bytes: 4 for the length of the metadata, 4 for `MARK`.
 const TAIL: u64 = 8;
-/// The mark at the end of each file in Parquet.
+/// The bytes with which each Parquet file ends.
 const MARK: &[u8] = b"PAR1";
-/// The greatest length of metadata that are read, in bytes.
+/// The maximum size of metadata that are read, in bytes.
 const MAX_METADATA: u64 = 64 << 20;
 
-/// Opens a file in Parquet, after a check of its length and of the version of its schema.
+/// Opens a Parquet file, after a check of its length and of the version of its schema.
 ///
 /// # Errors
 /// The file is not in Parquet, cannot be read, or was written by a later version of this program.
@@ -63,7 +63,8 @@ pub(crate) fn open(mut file: File) -> io::Result<SerializedFileReader<File>> {
     Ok(reader)
 }
 
-/// Calls `work`, which reads a file that may be damaged, and turns a panic of the file's reader into an error.
+/// Calls `work`, which reads a Parquet file that may be damaged, and turns a panic of the Parquet library into an
+/// error.
 ///
 /// # Errors
 /// `work` returns an error, or has panicked.
@@ -75,7 +76,7 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> 
 /// The keys and values that the writer of a file has put into its metadata.
 pub(crate) type Keys = HashMap<String, String>;
 
-/// Returns the keys and values of a file.
+/// Returns the keys and values in the metadata of a file.
 #[must_use]
 pub(crate) fn keys(of: &SerializedFileReader<File>) -> Keys {
     let keys = of.metadata().file_metadata().key_value_metadata();
@@ -83,18 +84,18 @@ pub(crate) fn keys(of: &SerializedFileReader<File>) -> Keys {
     pairs.map(|(key, value)| (key, value.unwrap_or_default())).collect()
 }
 
-/// Returns the names of the runs whose rows a file of a data set has.
+/// Returns the names of the runs whose rows a file of a data set contains, according to its metadata `keys`.
 pub(crate) fn runs_of(keys: &Keys) -> impl Iterator<Item = &str> {
     keys.get(RUN_KEY).map_or("", |runs| &runs[..]).split(' ').filter(|run| !run.is_empty())
 }
 
-/// Returns the key that stands for `key` of one run in a file of several runs.
+/// Returns the metadata key that replaces `key` for the run `run` in a file with several runs.
 #[must_use]
 pub(crate) fn in_several(key: &str, run: &str) -> String {
     format!("{key}.{run}")
 }
 
-/// Returns the value of `key` for one of the runs of a file; `None` if the file has none, as files of earlier versions
+/// Returns the value of `key` for one run of a file; `None` if the file has no such value, as files of earlier versions
 /// may.
 #[must_use]
 pub(crate) fn key_of_run<'a>(keys: &'a Keys, key: &str, run: &str) -> Option<&'a str> {

@@ -14,11 +14,11 @@ use crate::file::record_text::RecordText;
 use crate::file::records::Records;
 use crate::file::rendered::{LineSource, RecordNeeds, push_lines};
 
-/// The number of records that are sampled to estimate how much longer lines are than records.
+/// The number of records that are rendered to estimate how much longer lines are than records.
 const SAMPLED: usize = 200;
-/// The number of blocks at the end of a file in which a `# clock` line is searched.
+/// The number of blocks at the end of a file that are searched for a `# clock` line.
 const OUTLINED: usize = 16;
-/// The number of blocks at the beginning of a file, and also at its end, in which `# name` lines are searched.
+/// The number of blocks at the beginning of a file, and also at its end, that are searched for `# name` lines.
 const NAMED: usize = 2;
 const BLOCK: usize = raw::BLOCK as usize;
 
@@ -28,17 +28,17 @@ pub(crate) struct RawFile {
     /// The path that `# damaged` lines name.
     path: PathBuf,
     bytes: RawBytes,
-    /// The approximate number of bytes of lines for each byte of records.
+    /// The approximate number of bytes of text that one byte of records becomes when it is rendered.
     growth: u64,
     /// The ticks of the first record and of the last, which are requested often.
     period: Option<(u64, u64)>,
-    /// The number of ticks that a call without records inside has to take to be shown.
+    /// The minimum duration of a shown call, in ticks. Shorter calls without records inside are left out.
     least: u64,
 }
 
 #[derive(Debug)]
 enum RawBytes {
-    /// The bytes of a file up to an offset.
+    /// The bytes of a mapped file up to this offset.
     Mapped(Arc<Map>, usize),
     /// The file of a thread whose ring was read.
     FileWithRing(Arc<FileWithRing>),
@@ -64,7 +64,7 @@ impl RawFile {
         RawFile::of(path, RawBytes::Mapped(map, end))
     }
 
-    /// Returns the raw file of a thread whose ring was read, too; `held` has both.
+    /// Returns the raw file in `held`, which contains the file and the ring of a thread.
     #[must_use]
     pub(crate) fn held(path: &Path, held: Arc<FileWithRing>) -> RawFile {
         RawFile::of(path, RawBytes::FileWithRing(held))
@@ -81,8 +81,8 @@ impl RawFile {
     }
 }
 
-/// Returns the approximate number of bytes that the lines of a file have for each byte of its records, estimated from
-/// some records in the middle of the file.
+/// Returns the approximate number of bytes of text that one byte of a file's records becomes when it is rendered,
+/// estimated from some records in the middle of the file.
 fn growth(bytes: &[u8]) -> u64 {
     let Some(raw) = Raw::parse(bytes) else { return 1 };
     let start = bytes.len() / 2 / BLOCK * BLOCK;
@@ -91,7 +91,7 @@ fn growth(bytes: &[u8]) -> u64 {
     (lines.len() / (end - start).max(1)) as u64 + 1
 }
 
-/// Returns the number of bytes of a raw file without an incomplete last message.
+/// Returns the length of a raw file, in bytes, up to the end of its last complete message.
 #[must_use]
 pub(crate) fn whole_messages(bytes: &[u8]) -> usize {
     let Some(raw) = Raw::parse(bytes) else { return 0 };

@@ -1,5 +1,5 @@
-//! A record in the form that views get: its file, its ticks, its kind, and its lines of text. A call among
-//! [records](crate::file::records) has no lines.
+//! A record in the form that views get: its file, its ticks, its kind, and its lines of text. A call that comes as
+//! numbers from [records](crate::file::records) has no lines.
 
 use memchr::{memchr, memchr_iter};
 use trace_format::line::{Key, Kind, Line, TICKS_DIGITS, TID_DIGITS, Ticks, parse_ticks};
@@ -7,7 +7,7 @@ use trace_format::line::{Key, Kind, Line, TICKS_DIGITS, TID_DIGITS, Ticks, parse
 use crate::file::lines::{lines_of, strip_line_feed, whole_line};
 use crate::file::records::Call;
 
-/// A record: with its lines of text, unless it is a [`Call`].
+/// A record with its lines of text; a record of a [`Call`] may come without lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordText<'a> {
     /// The index of the record's file among all files that are merged.
@@ -102,7 +102,8 @@ pub(crate) fn key_of(line: &[u8]) -> &[u8] {
     &line[..key_length(line).unwrap_or(line.len())]
 }
 
-/// Returns the length of the text of a line's key. Few thread ids have more than the minimum of digits.
+/// Returns the length of the key at the beginning of a line. Tries the usual length first: few thread ids have more
+/// than the minimum number of digits.
 #[inline]
 fn key_length(line: &[u8]) -> Option<usize> {
     const USUAL: usize = TICKS_DIGITS + 1 + TID_DIGITS;

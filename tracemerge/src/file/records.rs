@@ -17,7 +17,7 @@ use crate::file::record_text::RecordText;
 /// Records in the order in which they were added; each comes from one of many sources.
 #[derive(Debug)]
 pub(crate) struct Records {
-    /// A number that is unique to these records, and that changes when they are cleared.
+    /// A number that no other `Records` has, and that changes when the records are cleared.
     serial: u64,
     entries: Vec<Entry>,
     places: Vec<StoredPlace>,
@@ -25,11 +25,13 @@ pub(crate) struct Records {
     others: Vec<Other>,
     /// The texts of places, and lines followed by their values.
     bytes: Vec<u8>,
-    /// The most recent place for each hash of an address, with the address and its flags.
+    /// A cache of the places in `by_address`: each element has an address with its flags, and the index of the place.
+    /// The index of the element is a hash of the address and the flags.
     recent: Box<[(u64, u32); RECENT]>,
     by_address: FastMap<u64, u32>,
     by_text: FastMap<(u8, Box<[u8]>), u32>,
-    /// The most recent place for each hash of a text, which is searched first.
+    /// A cache of the places in `by_text`, which is searched before the map: each element is the index of a place. The
+    /// index of the element is a hash of the text.
     recent_texts: Box<[u32; RECENT]>,
     /// The source to which the places in `by_address`, `by_text` and `recent` belong.
     source: u32,
@@ -39,12 +41,12 @@ pub(crate) struct Records {
     appended: Vec<(u64, Vec<u32>)>,
 }
 
-/// A record, in 16 bytes: the number `what` leads to the rest of it.
+/// A record in 16 bytes. Its field `what` is the kind of the record, and the index of its further data.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     ticks: u64,
-    /// The kind in the lowest bits. Above it is the index of a call's place in `places`, of a call of a span in
-    /// `spans`, or of any other record in `others`.
+    /// The kind of the entry, in the lowest bits, and above them an index: of the place in `places` for a call, of the
+    /// call in `spans` for a call that enters or leaves a span, or of the record in `others`.
     what: u32,
     source: u32,
 }
@@ -52,7 +54,7 @@ struct Entry {
 // There is one for each record, so it must stay small.
 const _: () = assert!(size_of::<Entry>() == 16);
 
-/// The kind of the entry for entering a function; the following constants are the other kinds.
+/// The kind of an entry for entering a function; the constants up to `OTHER` are the other kinds.
 const ENTER: u32 = 0;
 const LEAVE: u32 = 1;
 const ENTER_SPAN: u32 = 2;
@@ -61,14 +63,14 @@ const OTHER: u32 = 4;
 const KIND_BITS: u32 = 3;
 const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
 
-/// The number of places that are found without a map, for addresses and for texts; a power of two.
+/// The number of elements of each cache of places, for addresses and for texts; a power of two.
 const RECENT: usize = 1 << 9;
-/// The number of [`Records`] whose places are remembered while parts of them are appended in turns. It is more than the
-/// number of parts of one slice, and a power of two.
+/// The number of other [`Records`] whose places are remembered, so that parts of these records can be appended in
+/// turns. It is greater than the number of parts of one slice, and a power of two.
 const APPENDED: usize = 1 << 8;
-/// The element of `recent` that stands for no address: addresses in records have 54 bits.
+/// An empty element of `recent`. No record has this address: addresses in records have 54 bits.
 const NOTHING: (u64, u32) = (u64::MAX, 0);
-/// The number of bytes of memory that a list keeps for later records when it is cleared.
+/// The maximum number of bytes of memory that a cleared list keeps for later records.
 const MAX_KEPT_BYTES: usize = 8 << 20;
 /// The text before the number of a span in a line.
 const SPAN: &[u8] = b"span=";
@@ -92,11 +94,11 @@ enum PlaceKey {
 pub(crate) enum Place<'a> {
     /// An address in the function.
     Address(u64, Flags),
-    /// The text that a line has after the number of the span, if there is one.
+    /// The text of the place, which follows the number of the span in a line, or the kind if there is no span.
     Text(&'a [u8], Flags),
 }
 
-/// The record of entering or leaving a span: the index of its place, and the number of the span.
+/// The record of entering or leaving a span: the index of the call's place, and the number of the span.
 #[derive(Clone, Copy, Debug)]
 struct SpanCall {
     place: u32,
@@ -119,7 +121,7 @@ struct Other {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     records: &'a Records,
-    /// The number of the place in the list of places of these records.
+    /// The index of the call's place among the places of its `Records`.
     pub place: u32,
     /// The number of the span that the call enters or leaves; `None` if the call is not that of a span.
     pub span: Option<u64>,
@@ -144,7 +146,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Appends the payload of the record's line.
+    /// Appends the payload that the call's line has as text.
     pub(crate) fn write_payload(&self, out: &mut Vec<u8>) {
         let line = |place, flags| FunctionLine { place, span: self.span, flags };
         match self.at() {
@@ -178,7 +180,7 @@ impl Default for Records {
     }
 }
 
-/// Returns a number that was not returned before.
+/// Returns a serial number that no `Records` has had before.
 fn next_serial() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     // Relaxed: each number is returned once, and it orders no other memory access.
@@ -191,7 +193,7 @@ const fn number(of: usize) -> u32 {
 }
 
 impl Records {
-    /// Drops all records, and keeps the memory unless it is large.
+    /// Removes all records, and keeps the memory for later ones unless it is large.
     pub(crate) fn clear(&mut self) {
         self.serial = next_serial();
         self.entries.clear();
@@ -264,7 +266,7 @@ impl Records {
         })
     }
 
-    /// Sets the source of the next records.
+    /// Sets the source to which the records belong that are added next.
     pub(crate) fn begin_source(&mut self, source: usize) {
         if self.source != number(source) {
             self.source = number(source);
@@ -342,7 +344,8 @@ impl Records {
         number(self.places.len() - 1)
     }
 
-    /// Adds a record, whose source is its origin. A call that has lines becomes numbers if `with_calls` is true.
+    /// Adds a record; its source is the record's origin. If `with_calls` is true, a call in the form of a line is
+    /// stored as numbers.
     pub(crate) fn push_record(&mut self, record: &RecordText<'_>, with_calls: bool) {
         self.begin_source(record.origin);
         if let Some(call) = record.call {
@@ -356,7 +359,8 @@ impl Records {
         self.push_lines(record);
     }
 
-    /// Adds a record by its lines, with the source of the last [`begin_source`](Self::begin_source).
+    /// Adds a record in the form of its lines. Its source is the one that was last set by
+    /// [`begin_source`](Self::begin_source).
     pub(crate) fn push_lines(&mut self, record: &RecordText<'_>) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(record.lines);
@@ -386,8 +390,8 @@ impl Records {
         self.entries.push(Entry { ticks, what: number << KIND_BITS | kind, source: self.source });
     }
 
-    /// Appends the records in `range` of `other`. The source 0 of `other` gets the number `first` here, and the further
-    /// sources get the following numbers.
+    /// Appends the records in `range` of `other`. The sources of `other` are renumbered: source 0 gets the number
+    /// `first`, and the others get the following numbers.
     pub(crate) fn append(&mut self, other: &Records, range: Range<usize>, first: usize) {
         self.appended.resize_with(APPENDED, Default::default);
         let known = &mut self.appended[other.serial as usize % APPENDED];
@@ -518,7 +522,7 @@ impl Records {
         }
     }
 
-    /// Returns the approximate number of bytes in the lines of `records` records.
+    /// Returns the approximate number of bytes that this number of records has as lines.
     #[must_use]
     pub(crate) fn bytes_of(records: usize) -> usize {
         /// The bytes in a line of a call: a key of 25 bytes, a kind and an address.
@@ -527,8 +531,8 @@ impl Records {
     }
 }
 
-/// Returns the index in `recent_texts` of a place with this text. Texts differ at the end from function to function: in
-/// the position in the source, and in the lowest digits of an address.
+/// Returns the index in `recent_texts` for a place with this text: a hash of its end. The texts of functions differ at
+/// the end: in the position in the source, or in the lowest digits of an address.
 #[inline]
 fn slot_of(text: &[u8]) -> usize {
     let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);

@@ -33,7 +33,7 @@ pub(crate) trait LineSource: Debug + Send + Sync {
     /// lookup in an index.
     fn bytes_before(&self, ticks: u64) -> u64;
 
-    /// Returns the number of bytes of all lines, or of the records they are made from.
+    /// Returns the number of bytes of all lines, or of the records from which they are made.
     fn size(&self) -> u64 {
         self.bytes_before(u64::MAX)
     }
@@ -48,13 +48,13 @@ pub(crate) trait LineSource: Debug + Send + Sync {
     /// Returns the ticks of each traced record, the last record first.
     fn newest_first(&self) -> Box<dyn Iterator<Item = u64> + '_>;
 
-    /// Returns whether the source has the sites of messages.
+    /// Returns whether the source records the sites of messages.
     fn has_sites(&self) -> bool {
         false
     }
 
-    /// Leaves out, from now on, calls that took fewer than `ticks` and have no records inside, if the source can do
-    /// this faster than the reader of its lines.
+    /// Leaves out, in all later requests, calls that took fewer than `ticks` and have no records inside. Does nothing
+    /// if the source cannot do this faster than the reader of its lines.
     fn leave_out_shorter_calls(&mut self, _ticks: u64) {}
 
     /// Appends the lines with ticks from `from` on, and smaller than `until` if that is given, to `out`: in order of
@@ -81,7 +81,8 @@ pub(crate) trait LineSource: Debug + Send + Sync {
     }
 }
 
-/// Adds the records in `lines` to `out`, with the source of the last [`begin_source`](Records::begin_source).
+/// Adds the records in `lines` to `out`. Their source is the one that was last set by
+/// [`begin_source`](Records::begin_source).
 pub(crate) fn push_lines(lines: &[u8], out: &mut Records) {
     let mut rest = lines;
     while !rest.is_empty() {

@@ -24,7 +24,8 @@ pub(crate) fn count() -> usize {
     TRUNCATIONS.load(Ordering::SeqCst)
 }
 
-/// Does nothing: systems other than Unix do not let a mapped file be truncated, or report it in another way.
+/// Does nothing: systems other than Unix do not let a mapped file be truncated, or report the truncation in another
+/// way.
 #[cfg(not(unix))]
 pub(crate) fn watch() {}
 
@@ -48,7 +49,7 @@ impl Watched {
         }
     }
 
-    /// Returns the offset from which on there are zeros because the file was truncated; `None` if it was not.
+    /// Returns the offset from which on the mapping has zeros because the file was truncated; `None` if it was not.
     #[must_use]
     pub(crate) fn truncated_at(&self) -> Option<usize> {
         #[cfg(unix)]
@@ -77,14 +78,15 @@ mod unix {
     /// The number of entries in a block.
     const BLOCK: usize = 256;
 
-    /// The handler's entry for a mapping.
+    /// The data of one mapping for the handler of SIGBUS.
     #[derive(Debug)]
     pub(super) struct MappingEntry {
         /// The address of the mapping; 0 if the entry is free. It is written last when a mapping is added, and first
         /// when it is removed.
         start: AtomicUsize,
         length: AtomicUsize,
-        /// The first offset that no longer exists; `usize::MAX` as long as the file is whole.
+        /// The first offset in the mapping that the truncated file no longer has; `usize::MAX` if the file was not
+        /// truncated.
         end: AtomicUsize,
     }
 
@@ -114,7 +116,7 @@ mod unix {
             Some(self.end.load(Ordering::SeqCst)).filter(|&end| end != usize::MAX)
         }
 
-        /// Returns the address and length of the mapping if `address` is in it.
+        /// Returns the address and the length of the mapping if it contains `address`.
         fn holds(&self, address: usize) -> Option<(usize, usize)> {
             let start = self.start.load(Ordering::SeqCst);
             let length = self.length.load(Ordering::SeqCst);
@@ -140,8 +142,8 @@ mod unix {
         FREE.lock().push(place);
     }
 
-    /// Creates entries; returns one and puts the others into `free`, which the caller has locked, so that one thread
-    /// adds a block at a time.
+    /// Adds a block of free entries; returns one of them and puts the others into `free`. The caller has locked `free`,
+    /// so only one thread adds a block at a time.
     fn add_block(free: &mut Vec<&'static MappingEntry>) -> &'static MappingEntry {
         let next = NEWEST.load(Ordering::SeqCst).cast_const();
         let block: &'static Block =
@@ -152,7 +154,7 @@ mod unix {
         first
     }
 
-    /// Handles SIGBUS for the rest of this process's life.
+    /// Sets the handler of SIGBUS for the rest of this process's life.
     pub(crate) fn watch() {
         // SAFETY: `sysconf` touches no memory of this process.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -179,8 +181,8 @@ mod unix {
         }
     }
 
-    /// Maps zeros over the part of a watched mapping that has lost its file, from the page of `address` to its end;
-    /// returns whether the address is in such a mapping.
+    /// Replaces the end of a watched mapping by zeros, from the page of `address` on, because its file was truncated.
+    /// Returns whether this was done; it is not if no watched mapping contains the address.
     fn put_zeros(address: usize) -> bool {
         let mut block = NEWEST.load(Ordering::SeqCst).cast_const();
         // SAFETY: blocks are leaked, and stored only when they are whole; their `next` is a block, too, or null.

@@ -1,4 +1,5 @@
-//! Views of all selected records, which take a while: they are made in the background, by the code of the subcommands.
+//! Views of all selected records. It takes a while to make such a view, so a background thread does it, with the code
+//! of the view's subcommand.
 
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
@@ -53,7 +54,7 @@ impl Making {
     }
 }
 
-/// The part of `summary --json` that the overview and the list of open calls need.
+/// The part of the output of `summary --json` that the overview and the list of open calls need.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Summary {
     pub threads: Vec<Lane>,
@@ -61,7 +62,7 @@ pub(super) struct Summary {
     pub open_waits: Vec<OpenWait>,
 }
 
-/// A lane of the screen: a thread, and its activity over time.
+/// A lane: a row of the screen that shows the activity of one thread over time.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Lane {
     pub thread: String,
@@ -85,7 +86,7 @@ pub(super) struct OpenWait {
 }
 
 impl Summary {
-    /// Reads the JSON of `summary`.
+    /// Parses the output of `summary --json`; returns `None` if it is not valid.
     pub(super) fn of(json: &[u8]) -> Option<Summary> {
         serde_json::from_slice(json).ok()
     }

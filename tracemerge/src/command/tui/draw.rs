@@ -1,4 +1,4 @@
-//! The drawing of the screen. All texts are escaped here, or have been before.
+//! Draws the screen. All texts from traces are escaped, here or before, so that they cannot control the terminal.
 
 use anstyle::{AnsiColor, Color as Ansi, Effects};
 use ratatui::Frame;
@@ -12,7 +12,7 @@ use super::state::{LABEL, Tui};
 use crate::ui::escaping::{escaped_line, styled_pieces};
 use crate::ui::shorten::keep_end;
 
-/// The spaces that are drawn in place of a tabulator.
+/// The spaces that are drawn in place of a tab character.
 const TAB: &str = "    ";
 
 /// Draws the whole screen.
@@ -45,7 +45,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, tui: &Tui) {
     }
 }
 
-/// Returns the lines between the lanes and the last line of the screen.
+/// Returns the lines of the screen between the lanes of the threads, at the top, and the status line, at the bottom.
 fn body(tui: &Tui) -> Vec<Line<'static>> {
     if tui.is_help {
         return HELP.lines().map(Line::from).collect();
@@ -136,7 +136,7 @@ fn lane(tui: &Tui, number: usize, width: u16) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Returns the colour of a cell in a lane, which shows what the thread did.
+/// Returns the colour of one character of a thread's lane. The character shows what the thread did at that time.
 fn colour_of(cell: char) -> Color {
     match cell {
         '#' | '+' => Color::Green,
@@ -170,7 +170,7 @@ fn dim(tui: &Tui) -> Style {
     if tui.has_colours { Style::new().add_modifier(Modifier::DIM) } else { Style::new() }
 }
 
-/// Returns the same style as a type of the drawing library.
+/// Converts a style of `anstyle` to the same style of the drawing library.
 fn style_of(style: anstyle::Style) -> Style {
     let mut same = Style::new();
     if let Some(Ansi::Ansi(colour)) = style.get_fg_color() {

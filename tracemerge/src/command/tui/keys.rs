@@ -4,7 +4,7 @@ use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
 };
 
-/// The purpose of a line that the user types.
+/// The purpose of a line that the user types, such as a search or a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Search { forward: bool },
@@ -36,7 +36,7 @@ impl Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Quit,
-    /// Closes the help or the view; if neither is open, ends the search and following.
+    /// Closes the help or the view; if neither is open, ends a search and stops following new records.
     Back,
     Help,
     /// Moves the selection down by this number of lines, or up if the number is negative.
@@ -47,14 +47,15 @@ pub(super) enum Command {
     HalfPages(i64),
     First,
     Last,
-    /// Shifts the text by half a screen: to the left if the number is positive, otherwise back.
+    /// Scrolls the text sideways by half a screen: to show what is further right if the number is positive, further
+    /// left if it is negative.
     Shift(i64),
     Ask(Ask),
-    /// Searches again, in the same direction (`same`) or in the other one.
+    /// Repeats the last search, in its direction if `same` is true, otherwise in the opposite direction.
     Again {
         same: bool,
     },
-    /// Selects only records from the selected line on; `UntilHere` selects only records before it.
+    /// Hides the records before the selected line; `UntilHere` hides the selected line and the records after it.
     FromHere,
     UntilHere,
     /// Removes all filters.
@@ -63,7 +64,7 @@ pub(super) enum Command {
     Times,
     Copy,
     Overview,
-    /// Shows the lines (`1`) or the view with this key.
+    /// Shows the view that this key opens; the key `1` shows the lines of the traces.
     View(char),
     NextView,
     /// Folds the selected row of a tree (true), unfolds it (false), or toggles it (`None`).
@@ -77,7 +78,7 @@ pub(super) enum Command {
     Redraw,
 }
 
-/// The effect of a key on the line that is being typed.
+/// The effect of a key on the line that the user is typing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     Text(char),
@@ -85,7 +86,7 @@ pub(super) enum Typed {
     EraseAll,
     Enter,
     Cancel,
-    /// Goes back to the line that was typed before; `Newer` goes on to the line that was typed next.
+    /// Replaces the typed line by the previous one of the history; `Newer` replaces it by the next one.
     Older,
     Newer,
 }
@@ -121,7 +122,7 @@ pub(super) const HELP: &str = "\
  In the lanes: # in calls, + at times, - waiting, t waiting for the tracer,
  p preempted, . records outside of calls";
 
-/// Returns the key if it was pressed, not released.
+/// Returns the key of an event if the event is a pressed key, and not a released one.
 fn pressed(event: &Event) -> Option<&KeyEvent> {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => Some(key),
@@ -129,7 +130,7 @@ fn pressed(event: &Event) -> Option<&KeyEvent> {
     }
 }
 
-/// Returns the command of an event.
+/// Returns the command that an event of the keyboard or the mouse gives; `None` if it gives none.
 pub(super) fn command(event: &Event) -> Option<Command> {
     if let Event::Mouse(mouse) = event {
         return match mouse.kind {
@@ -208,7 +209,7 @@ pub(super) fn command(event: &Event) -> Option<Command> {
     })
 }
 
-/// Returns the effect of an event on the line that is being typed.
+/// Returns the effect of a keyboard event on the line that the user is typing.
 pub(super) fn typed(event: &Event) -> Option<Typed> {
     let key = pressed(event)?;
     let control = key.modifiers.contains(KeyModifiers::CONTROL);

@@ -1,5 +1,5 @@
-//! The lines on the screen and the selected one. More of the traces are loaded in steps, so that keys are answered
-//! meanwhile: [`Lines::step`] does one part of what remains to be done.
+//! The lines on the screen and the selected line. Further lines of the traces are loaded in small steps, so that keys
+//! are answered between the steps: each call of [`Lines::step`] does one step.
 
 use regex::bytes::Regex;
 
@@ -11,48 +11,48 @@ use crate::ui::escaping::without_marks;
 /// The number of lines that are shown above a line that a search has found.
 const CONTEXT: i64 = 5;
 
-/// A search for the next line that matches, in the parts that are not loaded yet.
+/// A search for the next line that matches a pattern. It goes beyond the loaded parts of the traces.
 #[derive(Debug)]
 struct Search {
     pattern: Regex,
     forward: bool,
-    /// The loaded line at which the search goes on; `None` if no further loaded line matches.
+    /// The loaded line at which the search continues; `None` if all loaded lines in its direction were searched.
     from: Option<RowId>,
-    /// The place at which the next part to search begins or, if the search goes backward, ends.
+    /// The position in the traces at which the next part to search begins or, if the search goes backward, ends.
     place: Place,
 }
 
-/// The loaded lines, with those that are on the screen and the selected one.
+/// The loaded lines, the lines of them that are on the screen, and the selected line.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) window: Window,
-    /// The first line of the screen; like `selected`, it is `None` before it is loaded.
+    /// The first line on the screen; `None` if it is not loaded yet. The same holds for `selected`.
     pub(super) top: Option<RowId>,
     pub(super) selected: Option<RowId>,
     /// The number of lines of the screen.
     height: usize,
-    /// The number of lines by which the selected line is still to be moved; `scrolls` is the number for the whole
-    /// screen.
+    /// The number of lines by which `step` still has to move the selection; `scrolls` is the number of lines by which
+    /// it still has to scroll the screen. Negative numbers mean up.
     moves: i64,
     scrolls: i64,
     search: Option<Search>,
-    /// Whether the last step found that something remains to be done.
+    /// Whether work remains to be done by `step`.
     is_pending: bool,
 }
 
 /// The result of [`Lines::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// There is more to do.
+    /// Work remains: `step` has to be called again.
     More,
-    /// Everything is done.
+    /// No work remains.
     Done,
-    /// The search has found no line, and everything is done.
+    /// The search has found no line, and no work remains.
     NotFound,
 }
 
 impl Lines {
-    /// Returns the lines from a place on, none of which is loaded yet.
+    /// Makes the state in which the screen begins at a position in the traces, and no line is loaded yet.
     pub(super) fn at(place: Place) -> Lines {
         Lines {
             window: Window::at(place),
@@ -92,12 +92,12 @@ impl Lines {
         self.is_pending = true;
     }
 
-    /// Returns the place of the selected line.
+    /// Returns the position of the selected line in the traces.
     pub(super) fn place(&self) -> Option<Place> {
         self.window.place(self.selected?)
     }
 
-    /// Cancels the remaining work.
+    /// Cancels the work that remains for `step`.
     pub(super) fn stop(&mut self) {
         (self.moves, self.scrolls, self.search) = (0, 0, None);
     }
@@ -144,17 +144,17 @@ impl Lines {
         self.is_pending = true;
     }
 
-    /// Returns the place that a search has reached; `None` if there is no search.
+    /// Returns the position in the traces that the current search has reached; `None` if no search is in progress.
     pub(super) fn searched(&self) -> Option<Place> {
         self.search.as_ref().map(|search| search.place)
     }
 
-    /// Returns whether something remains to be done.
+    /// Returns whether work remains for `step`.
     pub(super) fn is_pending(&self) -> bool {
         self.is_pending
     }
 
-    /// Performs a part of the remaining work: loads a part of the traces, or moves the screen, the selection or the
+    /// Does one step of the remaining work: loads a part of the traces, or moves the screen, the selection or the
     /// search.
     ///
     /// # Errors
@@ -225,8 +225,8 @@ impl Lines {
         Ok(Step::Done)
     }
 
-    /// Moves from a line by a number of lines, as far as lines are loaded. Returns the line there, and the number of
-    /// lines moved.
+    /// Goes from the line `from` down by `lines` lines, or up if the number is negative, as far as lines are loaded.
+    /// Returns the line that is reached, and the number of lines in between.
     fn walk(&self, from: RowId, lines: i64) -> (RowId, i64) {
         let (mut row, mut moved) = (from, 0);
         while moved != lines {
@@ -281,7 +281,7 @@ impl Lines {
         Ok(self.found(row))
     }
 
-    /// Selects a line that was found, with some lines above it.
+    /// Selects a line that the search has found, and shows some lines above it.
     fn found(&mut self, row: RowId) -> Step {
         let is_shown = self.shown().contains(&row);
         self.selected = Some(row);

@@ -2,28 +2,30 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `traces` | the source of lines: a part of the time is merged when it is shown |
-//! | `window` | the loaded parts around the place that is shown |
-//! | `lines` | the lines on the screen and the selected one; what moves them, and the search |
-//! | `background` | views of all selected records, made by a thread of their own |
-//! | `pane` | such a view as rows, which can be folded |
+//! | `traces` | the source of lines: merges only the period that is shown |
+//! | `window` | the loaded lines around the shown position |
+//! | `lines` | the lines on the screen and the selected line; what moves them, and the search |
+//! | `background` | views of all selected records, made by a background thread |
+//! | `pane` | an open view of this kind as rows, which can be folded |
 //! | `keys` | what keys and the mouse mean |
-//! | `state` | everything together, and what commands do |
+//! | `state` | the state of the whole program, and what commands do to it |
 //! | `draw` | the drawing |
 //!
-//! No index is made, and nothing is merged as a whole before the first screen. A place is the ticks of a boot. The
-//! lines around a place come from a merge of a *part*: a period of ticks in which the sources have about a mebibyte.
-//! Its ends are found by a search over ticks, because each source tells how many bytes are before any ticks: a text by
-//! a search for the line with them, a raw file by the index of its blocks. Parts border on each other, so lines with
-//! the same ticks are in one part. They are merged and written by the code of `show`, with the same plan, names, clocks
-//! and selection; the window keeps as many of them as fit into its memory. Filters are those of a view, so a filter
-//! that takes few records reads part after part until the screen is full, between two looks at the keyboard. So does
-//! the search, which compares lines as they are shown.
+//! No index is made, and the first screen does not wait for a merge of everything. A *place* is a position in the
+//! traces: a boot of the machine, and ticks in that boot. The lines around a place come from a merge of a *part*: a
+//! period of ticks for which the sources have about a mebibyte. The ends of the period are found by a search over
+//! ticks, because each source can tell how many of its bytes come before given ticks: a text by a search for the line
+//! with these ticks, a raw file by the index of its blocks. Parts border on each other, so lines with the same ticks
+//! are in one part. Parts are merged and written by the code of `show`, with the same plan, names, clocks and
+//! selection; the window keeps as many parts as fit into its memory. Filters are those of the other views. If a filter
+//! selects few records, part after part is read until the screen is full, and keys are answered between the parts. A
+//! search reads in the same way; it compares lines as they are shown.
 //!
 //! Views of all records (lanes, calls, spans) are those of the subcommands, made in the background by another merge.
 //!
-//! The limits of this: lines are not counted (the position is in bytes), calls that began before a part do not indent
-//! its lines, and in large traces a thread has its last name in all lines.
+//! The limits of this design: lines are numbered only if all are loaded (otherwise the position is a percentage of the
+//! bytes), calls that began before a part do not indent its lines, and in large traces a thread has its last name in
+//! all lines.
 
 #[cfg(feature = "tui")]
 mod background;
@@ -82,7 +84,7 @@ mod shown {
     use crate::ui::screen::Screen;
     use crate::view::select::Amount;
 
-    /// The time for which a key is awaited if nothing else is to be done.
+    /// The time for which the program waits for a key if it has no other work.
     const WAIT: Duration = Duration::from_millis(100);
 
     /// Shows the traces of a job in the terminal, until the user ends it.

@@ -1,4 +1,4 @@
-//! A view of all selected records: its lines, of which those below a function can be folded.
+//! A view of all selected records as rows of text. In a tree of calls, the rows below a function can be folded.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub(super) static KINDS: [Kind; 7] = [
     Kind { key: '7', title: "messages", view: "stats", options: &["--rows", "all"] },
     Kind { key: '8', title: "summary", view: "summary", options: &[] },
 ];
-/// The view whose JSON is turned into the list of calls and waits that have not ended.
+/// The view whose JSON is turned into the list of the calls and waits that have not ended.
 const NOT_ENDED: &str = "summary";
 
 /// An open view, whose text is rows that can be selected and folded.
@@ -37,7 +37,7 @@ pub(super) struct Pane {
     pub kind: &'static Kind,
     making: Option<Making>,
     pub rows: Vec<Vec<u8>>,
-    /// The column from which on rows are indented below others; `None` if no row is.
+    /// The column at which the indented text of rows begins, if the view is a tree; `None` if no row is indented.
     indented_from: Option<usize>,
     /// The folded rows: the rows that are indented below them are not shown.
     folded: BTreeSet<usize>,
@@ -53,7 +53,7 @@ impl Pane {
         Pane { kind, making, rows, indented_from: None, folded: BTreeSet::new(), top: 0, selected: 0 }
     }
 
-    /// Takes over the view as soon as it is complete. Returns whether this call has done so.
+    /// Takes the text of the view from the background thread if the text is complete. Returns whether it was taken.
     pub(super) fn take_made(&mut self) -> bool {
         let Some(made) = self.making.as_ref().and_then(Making::made) else { return false };
         self.making = None;
@@ -111,7 +111,7 @@ impl Pane {
         self.indented_from.is_some()
     }
 
-    /// Returns the sign of a row that has rows below it: `+` if these are folded, or `-`.
+    /// Returns the sign that marks a row with other rows below it: `+` if these are folded, otherwise `-`.
     pub(super) fn sign(&self, row: usize) -> Option<char> {
         self.indented_from?;
         let has_below = self.end_of(row) > row && self.indentation(row).is_some() && row > 0;

@@ -20,26 +20,26 @@ use crate::view::request::View;
 use crate::view::select::compiled;
 use crate::view::wanted_threads::ThreadSelector;
 
-/// The time between two looks for new records.
+/// The time between two checks for new records.
 const LOOK: Duration = Duration::from_millis(500);
-/// The time for which work is done before the screen is drawn again.
+/// The time for which pending work is done before the screen is drawn again and keys are read.
 const WORK: Duration = Duration::from_millis(60);
-/// The number of lines that the screen needs for each lane: a larger screen shows more lanes.
+/// The number of lines that a screen must have for each lane it shows: a larger screen shows more lanes.
 const LANES: usize = 5;
-/// The least number of lines of a screen that has lanes.
+/// The minimum number of lines of a screen that shows lanes.
 const LEAST: usize = 12;
-/// The terms of times, in the order in which a key changes them.
+/// The ways to show times, in the order in which a key switches between them.
 const TIMES: [TimeMode; 5] =
     [TimeMode::Offset, TimeMode::Delta, TimeMode::Wall, TimeMode::Utc, TimeMode::Ticks];
-/// The number of columns for the labels of threads before their lanes.
+/// The number of columns at the left of the lanes for the labels of their threads.
 pub(super) const LABEL: u16 = 20;
 
-/// A line that is being typed.
+/// The input line while the user types it.
 #[derive(Debug)]
 pub(super) struct Typing {
     pub ask: Ask,
     pub text: String,
-    /// The distance of the shown line from the newest one in the history of typed lines.
+    /// The number of steps back in the history of typed lines; 0 stands for the line that the user is typing.
     back: usize,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Typing {
 #[derive(Debug)]
 pub(super) struct Overview {
     pub is_wanted: bool,
-    /// Whether the summary is to be made, once the lines are on the screen.
+    /// Whether the summary has to be made; this begins when the lines are on the screen.
     is_due: bool,
     making: Option<Making>,
     pub summary: Option<Summary>,
@@ -62,20 +62,20 @@ pub(super) struct Tui {
     pub is_help: bool,
     pub typing: Option<Typing>,
     typed_before: Vec<String>,
-    /// The pattern that was searched last, and the direction.
+    /// The pattern of the last search, and whether the search went forward.
     pub pattern: Option<(Regex, bool)>,
     pub message: String,
     pub is_following: bool,
     next_look: Instant,
     pub overview: Overview,
-    /// The number of columns of text that are scrolled out to the left of the screen.
+    /// The number of columns by which the text is scrolled to the left.
     pub left: usize,
     size: (u16, u16),
     pub has_colours: bool,
-    /// The filter for threads as the user has typed it, because the selectors do not keep the text.
+    /// The filter for threads as the user has typed it: the parsed selectors do not keep this text.
     threads: Option<String>,
     percent: Option<(Place, u64)>,
-    /// The text that is to be copied to the clipboard by the terminal.
+    /// The text that the terminal has to copy to the clipboard.
     pub copied: Option<String>,
     pub is_redrawn: bool,
     /// Whether the screen may differ from the one that was drawn last.
@@ -145,7 +145,7 @@ impl Tui {
         usize::from(self.size.1).saturating_sub(lanes + usize::from(lanes > 0) + 1).max(1)
     }
 
-    /// Returns whether work is to be done without waiting for a key.
+    /// Returns whether work is pending, so that the program should not wait for a key.
     pub(super) fn is_busy(&self) -> bool {
         self.lines.is_pending()
     }
@@ -196,7 +196,8 @@ impl Tui {
         self.message = why.to_owned();
     }
 
-    /// Executes the command of an event of the keyboard or of the mouse, or changes the line that is being typed.
+    /// Executes the command that an event of the keyboard or the mouse gives; while the user types a line, changes that
+    /// line instead.
     pub(super) fn take(&mut self, event: &Event) {
         self.is_changed = true;
         if self.typing.is_some() {
@@ -292,7 +293,7 @@ impl Tui {
         self.select(view)
     }
 
-    /// Shows the records that `view` selects, from the selected line on.
+    /// Shows only the records that `view` selects, and begins at the selected line.
     fn select(&mut self, view: View) -> Result<(), String> {
         self.traces.select(view).map_err(|error| error.to_string())?;
         self.lines.reload(self.traces.ends().0);

@@ -1,4 +1,4 @@
-//! The traces as a source of lines for the screen: a part of the time is merged when it is shown, and no more.
+//! The traces as a source of lines for the screen: only the period that is shown is merged.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,22 +32,22 @@ use crate::view::plan::Plan;
 use crate::view::request::{Request, View};
 use crate::view::thread_labels::thread_labels;
 
-/// The number of bytes of traces that are merged at once: several screens, within a blink.
+/// The number of bytes of traces that are merged at once: enough for several screens, and merged in an instant.
 const PART: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
-/// The maximum number of bytes of traces that are read whole without a request of the user: for the readings of clocks
-/// in text, and for the lanes.
+/// The number of bytes of traces up to which they are read completely without a request of the user: to find the
+/// readings of clocks in text files, and to draw the lanes.
 const READ_WHOLE: u64 = 256 << 20;
 /// The maximum number of steps in the search for the end of a part.
 const LOOKS: u32 = 64;
 
-/// A place in the traces: the ticks of a boot. Boots are in the order of time.
+/// A position in the traces: a boot of the machine, and ticks in that boot. Boots are numbered in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub boot: usize,
     pub ticks: u64,
 }
 
-/// A loaded line: its ticks, and the range of its text in the text of its part.
+/// A loaded line: its ticks, and the range of bytes that it has in the text of its part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     /// The ticks of the line's record.
@@ -56,18 +56,18 @@ pub(super) struct Row {
     end: usize,
 }
 
-/// A part of the traces: all lines of one period that the view shows, loaded together.
+/// A part of the traces that is loaded at once: all lines that the view shows of one period.
 #[derive(Debug)]
 pub(super) struct Part {
     pub boot: usize,
-    /// The period of the part: its first ticks, and the first ticks after it.
+    /// The period of the part: from its first ticks to the first ticks after the part.
     pub period: Range<u64>,
     pub rows: Vec<Row>,
     text: Vec<u8>,
 }
 
 impl Part {
-    /// Returns the text of a line, with style marks.
+    /// Returns the text of a line, in which style marks stand for the styles.
     pub(super) fn text(&self, row: Row) -> &[u8] {
         self.text.get(row.start..row.end).unwrap_or_default()
     }
@@ -96,13 +96,13 @@ impl Part {
     }
 }
 
-/// The number of bytes before each record: its ticks, and the number of the bytes after.
+/// The size of the head before each record, in bytes: 8 for the ticks of the record, 8 for the length of its text.
 const HEAD: usize = 16;
 
 /// A format that writes the lines of `show`, with a head of [`HEAD`] bytes before each record.
 struct Framed {
     show: ShowFormat,
-    /// All origins of the view, so that columns are as wide in each part.
+    /// All origins (processes and threads) of the view: with these, columns have the same width in all parts.
     origins: Arc<[Origin]>,
     text: Vec<u8>,
 }
@@ -135,15 +135,15 @@ pub(super) struct Traces {
     job: (Vec<App>, Choice, Request),
     inputs: Inputs,
     view: View,
-    /// Everything that the format needs except times and the pattern.
+    /// The settings of the format that do not depend on the selection, such as names and labels.
     context: Context,
-    /// The origins of all sources, which are marked if the view may show them.
+    /// The origins of all sources. Each is marked as shown if the view may show records of it.
     origins: Arc<[Origin]>,
-    /// The range of ticks that the view has in each boot.
+    /// For each boot, the range of ticks that the view selects.
     bounds: Vec<Range<u64>>,
     times: Period,
     zone: TimeZone,
-    /// Whether the readings of the clocks inside of the files were left unread, so that times are less exact.
+    /// Whether only the first and the last reading of the clocks in each file were read, so that times are less exact.
     has_rough_times: bool,
 }
 
@@ -213,8 +213,8 @@ impl Traces {
         self.inputs.files().map(|(_, source)| source.size() as u64).sum::<u64>() > READ_WHOLE
     }
 
-    /// Returns whether times are computed from the first and the last reading of the clocks only, and so are less
-    /// exact.
+    /// Returns whether times are less exact, because only the first and the last reading of the clocks in each file
+    /// were read.
     pub(super) fn has_rough_times(&self) -> bool {
         self.has_rough_times
     }
@@ -287,7 +287,7 @@ impl Traces {
         When::AfterFirst(time.saturating_sub(first))
     }
 
-    /// Returns whether a source has the sites of messages.
+    /// Returns whether at least one source records the sites of its messages.
     pub(super) fn has_sites(&self) -> bool {
         self.origins.iter().any(|origin| origin.has_sites)
     }
@@ -300,7 +300,7 @@ impl Traces {
         (time, self.times.steady)
     }
 
-    /// Returns the number of bytes of a boot's sources before certain ticks.
+    /// Returns how many bytes the shown sources of a boot have before `ticks`.
     fn bytes_before(&self, boot: usize, ticks: u64) -> u64 {
         let first = self.inputs.boots.iter().take(boot).map(Vec::len).sum::<usize>();
         let of = |(source, origin): (&Source, &Origin)| match source.content() {
@@ -354,8 +354,8 @@ impl Traces {
         Some((boot, if high < end { high } else { low }..end))
     }
 
-    /// Finds the ticks in a period before which the boot has about `target` bytes of lines. Returns two neighbouring
-    /// ticks around that point, or the same ticks twice.
+    /// Finds the ticks in a period of a boot before which the shown sources have about `target` bytes. Returns these
+    /// ticks twice; if no ticks are near enough to the target, the closest ones found below and above it.
     fn split(&self, boot: usize, period: Range<u64>, target: u64) -> (u64, u64) {
         let (mut low, mut high) = (period.start, period.end);
         let (mut below, mut above) = (self.bytes_before(boot, low), self.bytes_before(boot, high));

@@ -1,4 +1,4 @@
-//! The loaded lines around the place that is shown: parts of the time without gaps between them.
+//! The loaded lines around the shown position: those of consecutive periods without gaps.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use super::traces::{Part, Place, Row};
 /// The maximum number of bytes of memory for loaded lines.
 const MOST: usize = 48 << 20;
 
-/// The number of a loaded line. A number stays the same while parts are added and dropped.
+/// The number of a loaded line. It stays the same while other parts of the traces are loaded and unloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RowId {
     part: i64,
@@ -17,15 +17,15 @@ pub(super) struct RowId {
 /// The loaded parts of the traces, which follow each other without gaps.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// The number of the first loaded part.
+    /// The number of the first loaded part; negative if parts were added before the one that was loaded first.
     first: i64,
     parts: VecDeque<Part>,
-    /// The place from which on lines are loaded, and the place after them.
+    /// The position at which the loaded lines begin, and the position after the last one.
     pub(super) ends: (Place, Place),
 }
 
 impl Window {
-    /// Returns a window at a place, with nothing loaded.
+    /// Makes a window at a position in the traces, with nothing loaded.
     pub(super) fn at(place: Place) -> Window {
         Window { first: 0, parts: VecDeque::new(), ends: (place, place) }
     }
@@ -68,18 +68,18 @@ impl Window {
         self.parts.get(usize::try_from(number - self.first).ok()?)
     }
 
-    /// Returns a line, and its part.
+    /// Returns a loaded line, and the part that contains it.
     pub(super) fn get(&self, id: RowId) -> Option<(&Part, Row)> {
         let part = self.part(id.part)?;
         Some((part, *part.rows.get(id.row)?))
     }
 
-    /// Returns the text of a line, with style marks.
+    /// Returns the text of a line, in which style marks stand for the styles.
     pub(super) fn text(&self, id: RowId) -> &[u8] {
         self.get(id).map_or(&[], |(part, row)| part.text(row))
     }
 
-    /// Returns the place of a line.
+    /// Returns the position of a line in the traces.
     pub(super) fn place(&self, id: RowId) -> Option<Place> {
         self.get(id).map(|(part, row)| Place { boot: part.boot, ticks: row.ticks })
     }
@@ -126,7 +126,7 @@ impl Window {
         (before, all)
     }
 
-    /// Returns the first loaded line at a place or after it.
+    /// Returns the first loaded line at or after a position in the traces.
     pub(super) fn from(&self, place: Place) -> Option<RowId> {
         for (number, part) in self.parts.iter().enumerate() {
             let row = part.rows.partition_point(|row| Place { boot: part.boot, ticks: row.ticks } < place);

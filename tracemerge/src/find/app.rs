@@ -1,4 +1,4 @@
-//! The executable or directory that the user named, and the names that follow from it.
+//! The executable or directory that the user named, and the file names that are derived from it.
 
 use std::borrow::Cow;
 use std::env::consts::EXE_SUFFIX;
@@ -16,7 +16,7 @@ use crate::os::sys::real_path;
 use crate::ui::error::Error;
 use crate::ui::messages::shown;
 
-/// The executable whose traces are wanted, which may not exist; or a directory whose traces are all wanted.
+/// The executable whose traces are wanted, which need not exist; or a directory, of which all traces are wanted.
 #[derive(Clone, Debug)]
 pub(crate) struct App {
     /// The path as the user wrote it, which names the application in messages and gives the merged file its name.
@@ -25,13 +25,13 @@ pub(crate) struct App {
     pub(super) found: PathBuf,
     /// The file name of the executable.
     pub(super) whole: OsString,
-    /// The beginning of the names of the executable's traces.
+    /// The prefix of the names of the executable's trace files.
     pub(super) name: OsString,
     /// The real path of the executable or directory, if it exists. The library names its trace files after this path.
     pub(super) real: Option<PathBuf>,
     directory: bool,
     data_set: bool,
-    /// The process of the executable that this command itself has run to its end, if any.
+    /// The process that this command has started from the executable and that has ended, if there is one.
     pub(super) ended: Option<EndedProcess>,
 }
 
@@ -40,7 +40,8 @@ pub(crate) struct App {
 pub(crate) struct EndedProcess {
     /// The process id.
     pub pid: u32,
-    /// The time before which a run belongs to an earlier process with the same pid.
+    /// The earliest time at which the process can have begun: a run with the same pid that began before belongs to
+    /// another process.
     pub since: Wall,
     /// The cause of the process's end.
     pub cause: Cause,
@@ -111,19 +112,21 @@ impl App {
         })
     }
 
-    /// Returns the same executable, with the information that this command has run its process `process` to the end.
+    /// Returns this application with the information that this command has started `process` from the executable, and
+    /// that the process has ended.
     #[must_use]
     pub(crate) fn with_ended_process(self, process: EndedProcess) -> App {
         App { ended: Some(process), ..self }
     }
 
-    /// Returns the beginning of the names of the executable's traces: its file name, shortened if very long.
+    /// Returns the prefix of the names of the executable's trace files: the executable's file name, shortened if it is
+    /// very long.
     #[must_use]
     pub(crate) fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// Returns the path of the merged file unless the user names another.
+    /// Returns the default path of the merged file, which applies unless the user names another path.
     #[must_use]
     pub(crate) fn merged_path(&self) -> PathBuf {
         // A data set has no other files.
@@ -146,15 +149,16 @@ impl App {
         self.real.as_deref().map(|real| real.as_os_str().as_encoded_bytes())
     }
 
-    /// Returns the path that runs of the executable record: the real path or, if there is no such file, the path that
-    /// it would have if it were not a link.
+    /// Returns the path of the executable that its runs record: the real path or, if there is no such file, the real
+    /// path of the directory with the file name.
     #[must_use]
     pub(crate) fn named_exe(&self) -> Option<PathBuf> {
         let there = || Some(real_path(&directory_of(&self.found)).ok()?.join(&self.whole));
         self.real.clone().or_else(there)
     }
 
-    /// Returns whether a run is a run of this executable or, if the user has named a directory, has its traces there.
+    /// Returns whether a run, given by its manifest, belongs to this application: it is a run of the executable or, if
+    /// the user has named a directory, it writes its traces to that directory.
     #[must_use]
     pub(crate) fn is_of(&self, manifest: &Manifest) -> bool {
         if self.directory {
@@ -184,7 +188,7 @@ pub(crate) fn without_merged_suffix(merged: &Path) -> OsString {
     }
 }
 
-/// Returns the beginning of the names of the trace files that the library makes for an executable called `name`.
+/// Returns the prefix of the names of the trace files that the library makes for an executable called `name`.
 pub(super) fn short(name: &OsStr) -> OsString {
     match stem(name.as_encoded_bytes()) {
         Cow::Borrowed(_) => name.to_owned(),
@@ -202,7 +206,7 @@ pub(super) fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Adds the system's suffix of executables, if there is one and the file exists only with it.
+/// Adds the file suffix of executables (`.exe` on Windows) to a path if the file exists only with this suffix.
 fn with_suffix(given: PathBuf) -> PathBuf {
     let mut whole = given.clone().into_os_string();
     whole.push(EXE_SUFFIX);
@@ -210,7 +214,8 @@ fn with_suffix(given: PathBuf) -> PathBuf {
     if !EXE_SUFFIX.is_empty() && !given.exists() && whole.exists() { whole } else { given }
 }
 
-/// Returns the name of the file at `real` as the directory has it, if the system treats `name` as equal to it.
+/// Returns the file name in the path `real` if it differs from `name` at most in upper and lower case, on Windows,
+/// where such names denote the same file; `None` on other systems.
 fn as_written(real: &Path, name: &OsStr) -> Option<OsString> {
     let written = real.file_name().filter(|_| cfg!(windows))?;
     written.eq_ignore_ascii_case(name).then(|| written.to_owned())

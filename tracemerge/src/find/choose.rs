@@ -22,7 +22,7 @@ use crate::time::clocks::Clocks;
 /// The runs that the user wants merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// The newest group and the runs that overlap it in time.
+    /// The newest group of runs, and the runs that overlap this group in time.
     Newest,
     /// All runs.
     All,
@@ -30,14 +30,16 @@ pub(crate) enum Choice {
     Process {
         /// The process id.
         pid: u32,
-        /// The time before which a run belongs to an earlier process with the same pid.
+        /// The earliest time at which the process can have begun: a run with the same pid that began before belongs to
+        /// another process.
         since: Wall,
     },
     /// The runs of the process `pid` that began at `since` or later, without the runs of its forks.
     Alone {
         /// The process id.
         pid: u32,
-        /// The time before which a run belongs to an earlier process with the same pid.
+        /// The earliest time at which the process can have begun: a run with the same pid that began before belongs to
+        /// another process.
         since: Wall,
     },
 }
@@ -45,7 +47,8 @@ pub(crate) enum Choice {
 /// The traces that are merged, and the facts to report about the traces that are left out.
 #[derive(Debug, Default)]
 pub(crate) struct Chosen {
-    /// The files, grouped by boot and clock in the order of time; each group is in the order that breaks ties.
+    /// The files that are merged, in one list for each boot and clock. The lists are in the order of time, and the
+    /// files of a list in the order that breaks ties in the merge.
     pub boots: Vec<Vec<Trace>>,
     /// The number of runs that the traces belong to.
     pub runs: usize,
@@ -53,20 +56,20 @@ pub(crate) struct Chosen {
     pub left_out_runs: usize,
     /// The number of files that are left out.
     pub left_out_files: usize,
-    /// The number of files of each user whose files are left out because another user's are shown.
+    /// The number of files that are left out because the files of another user are shown, by the id of their owner.
     pub others: BTreeMap<u32, usize>,
-    /// The number of files of each user that are shown.
+    /// The number of files that are shown, by the id of their owner.
     pub owners: BTreeMap<u32, usize>,
-    /// The contradictions in files that are shown or left out.
+    /// The contradictions that were found in the files, whether these are shown or left out.
     pub doubts: Vec<Doubt>,
-    /// The files that are left out because they are copies of others.
+    /// The files that are left out because they are copies of other files.
     pub copies: Vec<FileCopy>,
 }
 
 impl Chosen {
-    /// Combines the choices of several applications; a file that several have found counts once. If a file of one
-    /// application is a copy of another one's, it is left out and appended to `copies` after the copies within each
-    /// application.
+    /// Combines the choices of several applications. A file that several applications have found counts once. If a file
+    /// of one application is a copy of a file of another application, the copy is left out and added at the end of
+    /// `copies`.
     #[must_use]
     pub(crate) fn together(parts: Vec<Chosen>, owners: &Owners) -> Chosen {
         let mut copies: Vec<FileCopy> = parts.iter().flat_map(|part| part.copies.iter().cloned()).collect();
@@ -90,8 +93,8 @@ impl Chosen {
 }
 
 impl Chosen {
-    /// Returns the largest difference, in nanoseconds, between two runs of one boot that use the system's clock, in the
-    /// offset of that clock from the wall clock.
+    /// Returns the largest disagreement between the clocks of two runs of one boot, in nanoseconds. Only runs that use
+    /// the system's clock for their ticks are compared, by the offset of their ticks from the wall clock.
     #[must_use]
     pub(crate) fn system_clocks_differ_by(&self) -> u64 {
         let apart = |files: &Vec<Trace>| {
@@ -120,7 +123,7 @@ impl OwnedRunId {
     }
 }
 
-/// The facts that the files of a run have in common.
+/// The properties of a run, computed from all its files.
 struct Summary {
     root: u32,
     clock: ClockKind,
@@ -130,8 +133,8 @@ struct Summary {
 }
 
 /// Returns the files of the runs that `choice` selects, in the order that breaks ties in the merge. `recorded` returns
-/// the users to which a process changed according to its trace, so that files of several owners are recognized as one
-/// run.
+/// the users that a trace's process became, according to the trace: with it, files of several owners are recognized as
+/// one run.
 #[must_use]
 pub(crate) fn choose_runs(
     mut traces: Vec<Trace>,
@@ -192,9 +195,9 @@ pub(crate) fn choose_runs(
     }
 }
 
-/// Returns the traces of the user who is nearest to the caller, if that is the caller or the executable's owner, and
-/// the number of files of each other user. `recorded` returns the users to which a process changed according to its
-/// trace.
+/// Returns the traces of the user who is nearest to the caller, if that user is the caller or the executable's owner,
+/// and the number of files of each other user. `recorded` returns the users that a trace's process became, according to
+/// the trace.
 #[must_use]
 pub(crate) fn of_nearest(
     mut traces: Vec<Trace>,
@@ -266,7 +269,7 @@ fn newest(
     (runs.iter().filter(|(id, run)| is_wanted(id, run)).map(|(id, _)| id.clone()).collect(), Some(group.0))
 }
 
-/// A program and its forks: owner, boot, the id of the run at the root.
+/// A group of runs, which is a program and its forks: the owner, the boot, and the id of the run at the root.
 type Group<'a> = (u32, &'a [u8], u32);
 
 /// Returns the group that began last. Groups of one boot and clock are compared by ticks, because the wall clock may
@@ -327,7 +330,7 @@ impl Times {
         Times(Some(Clocks::read(of_boot().map(|(run, trace)| (run, bytes_of(trace))))))
     }
 
-    /// Returns the beginning and the end of a run on this scale.
+    /// Returns the beginning and the end of a run, in ticks or, if these are not comparable, in wall time.
     fn of_run(&self, boot: &[u8], run: &Summary) -> (u64, u64) {
         let Some(clock) = self.0.as_ref().and_then(|clocks| clocks.of_clock(boot, run.clock)) else {
             return (run.first, run.last);

@@ -21,7 +21,8 @@ use crate::ui::messages::{Grouped, Messages, are, count, shown, were};
 /// The maximum number of missing files that messages name.
 const NAMED: usize = 8;
 
-/// The files that are known to be missing, and the reasons why more may be missing.
+/// The messages about files that are known to be missing, and those about facts without which more files may be
+/// missing.
 #[derive(Debug, Default)]
 pub(crate) struct Completeness {
     missing: Vec<String>,
@@ -29,8 +30,8 @@ pub(crate) struct Completeness {
 }
 
 impl Completeness {
-    /// Determines the completeness of the runs whose files were chosen. `made` has, by run id, the number of files
-    /// that each run in memory had created before the search, and the number of those that it had dropped.
+    /// Determines the completeness of the runs whose files were chosen. For each run in memory, `made` maps the run id
+    /// to two numbers: of the files that the run had created before the search, and of those that it had dropped.
     #[must_use]
     pub(crate) fn of(chosen: &Chosen, made: &HashMap<u32, (u64, u64)>) -> Completeness {
         let mut by_run: BTreeMap<(u32, u32), (&Run, Vec<&Trace>)> = BTreeMap::new();
@@ -50,8 +51,8 @@ impl Completeness {
         found
     }
 
-    /// Reports missing files, with status 1, and unknown facts, with status 1 only if the user has requested a
-    /// `proof`.
+    /// Reports missing files as warnings, which make the exit status 1. Reports unknown facts as warnings if the user
+    /// has requested a `proof`, otherwise as details.
     pub(crate) fn report_to_user(&self, proof: bool, messages: &mut Messages) {
         self.missing.iter().for_each(|text| messages.warn(text));
         for text in &self.unknown {
@@ -59,7 +60,7 @@ impl Completeness {
         }
     }
 
-    /// Adds the completeness of another application.
+    /// Adds the messages about another application.
     pub(crate) fn append(&mut self, other: Completeness) {
         self.missing.extend(other.missing);
         self.unknown.extend(other.unknown);

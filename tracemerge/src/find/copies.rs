@@ -21,7 +21,7 @@ use crate::find::owners::{Owners, Rank};
 use crate::ui::few::FirstItems;
 use crate::ui::messages::{Messages, shown};
 
-/// A file that is left out because another one is the same file of the run.
+/// A file that is left out because it is a copy: another file has the same number in the same run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileCopy {
     /// The path of the file that is left out.
@@ -32,10 +32,18 @@ pub(crate) struct FileCopy {
     pub pid: u32,
 }
 
-/// Removes the copies from `traces` and returns them. Of several files with the same number, it keeps one, chosen by
-/// these criteria in this order: it was read with its ring, its owner is nearest to the caller, all its lines belong to
-/// one thread, it is the longest, its lines are of the thread in its name, the number in its name is the lowest. Reads
-/// only files whose number occurs twice, and files without one that begin at the same time.
+/// Removes the copies from `traces` and returns them. Files are copies of each other if they have the same number in a
+/// run and begin with the same thread id; of these files, one stays. The first of these criteria that distinguishes the
+/// files decides:
+///
+/// - the file was read together with its ring
+/// - its owner is nearest to the caller
+/// - all its lines belong to one thread
+/// - it is the longest
+/// - its name has the thread id of its first line
+/// - the number in its name is the lowest
+///
+/// Reads only files whose number occurs twice, and files without a number that begin at the same time.
 pub(crate) fn remove_copies(traces: &mut Vec<Trace>, owners: &Owners) -> Vec<FileCopy> {
     let mut same: BTreeMap<Identity, Vec<usize>> = BTreeMap::new();
     for (place, trace) in traces.iter().enumerate() {
@@ -79,7 +87,7 @@ pub(crate) fn report(copies: &[FileCopy], messages: &mut Messages) {
     }
 }
 
-/// The identity that a file and its copies share.
+/// The properties by which a file and its copies are recognized: they are equal in all of them.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Identity {
     boot: Vec<u8>,
@@ -113,7 +121,7 @@ impl Identity {
     }
 }
 
-/// A file whose identity is not unique.
+/// One of several files that have the same identity.
 struct Candidate {
     place: usize,
     rank: Rank,
@@ -142,7 +150,7 @@ impl Candidate {
         self.bytes().starts_with(other.bytes()) || other.bytes().starts_with(self.bytes())
     }
 
-    /// Returns the sorting key: the best candidate comes first.
+    /// Returns the sorting key of the file: the file that should stay comes first.
     fn order<'a>(&self, traces: &'a [Trace]) -> impl Ord + use<'a> {
         let trace = &traces[self.place];
         let longest = std::cmp::Reverse(self.bytes().len());

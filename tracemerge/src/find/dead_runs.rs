@@ -12,9 +12,9 @@ use crate::find::app::App;
 use crate::find::strangers;
 use crate::ui::messages::{Messages, count, shown};
 
-/// Recovers the dead runs of `app` and reports the results: the caller's runs, and the runs of other users within their
-/// time budget, see [`crate::find::strangers`]. The next stage reports rings that could not be recovered; runs of other
-/// versions are reported here, because no stage can read them.
+/// Recovers the dead runs of `app` and reports the results. Recovers the caller's runs first, and then runs of other
+/// users within their time budget, see [`crate::find::strangers`]. Reports runs of other versions here, because no
+/// later stage can read them. The stage that reads rings reports the rings that could not be recovered.
 pub(crate) fn recover_dead_runs(app: &App, messages: &mut Messages) -> Vec<Recovered> {
     let cause = causes(app);
     let mut recovered = recover_own(app, &cause, messages);
@@ -35,7 +35,7 @@ pub(crate) fn recover_own(
     runs
 }
 
-/// Returns a function that determines whether a run is one of `app`, even if the version of its manifest is unknown.
+/// Returns a function that tells whether a run is one of `app`, even if its manifest has an unknown version.
 pub(crate) fn is_of(app: &App) -> impl Fn(&Run, Option<&Manifest>) -> bool {
     |run, manifest| match manifest {
         Some(manifest) => app.is_of(manifest),

@@ -1,4 +1,4 @@
-//! The properties of a program's file that decide whether the library can trace it, and in which way.
+//! The properties of a program's file that decide whether and how the library can trace the program.
 
 use std::path::Path;
 
@@ -10,21 +10,22 @@ use crate::file::map::Map;
 use crate::find::library::{HOOK_OF_C, HOOK_OF_RUST, INSTALLED_NAME};
 use crate::os::rights::changes_rights;
 
-/// The functions that a program calls if gcc or clang has put hooks into its functions: with
-/// `-finstrument-functions`, and with `-pg` without and with `-mfentry`.
+/// The hooks that the functions of a program call if gcc or clang has compiled them with `-finstrument-functions`, with
+/// `-pg`, and with `-pg -mfentry`, in this order.
 const HOOKS: [&[u8]; 3] = [HOOK_OF_C, b"mcount", b"__fentry__"];
-/// The section of a program with dormant hooks that lists the room for hooks in its functions.
+/// The section in which a program with dormant hooks (of XRay) lists the places in its functions at which hooks can be
+/// switched on.
 const SLEDS: &str = "xray_instr_map";
 /// The section by which a program that contains the library is recognized: no other program has it.
 const NOTE_OF_LIBRARY: &str = ".note.tracer";
-/// The beginning of the names of the library as a file that is linked with a program.
+/// The prefix of the names by which programs ask for the library as a shared library.
 const SHARED_LIBRARY: &str = "libtracer.so";
-/// The beginnings of the names of sanitizers' runtimes, by gcc and by clang.
+/// The prefixes of the names of sanitizers' shared libraries, of gcc and of clang.
 const RUNTIMES: [&str; 6] =
     ["libasan.so", "libhwasan.so", "liblsan.so", "libtsan.so", "libubsan.so", "libclang_rt."];
 /// The function that a program with MemorySanitizer calls first.
 const INIT_OF_MEMORY_SANITIZER: &[u8] = b"__msan_init";
-/// The beginning of the names of functions that a program with ThreadSanitizer calls when it reads memory.
+/// The prefix of the names of functions that a program with ThreadSanitizer calls when it reads memory.
 const CHECK_OF_THREAD_SANITIZER: &[u8] = b"__tsan_read";
 
 /// The properties of a program's file that decide whether and how it can be traced.
@@ -36,11 +37,11 @@ pub(crate) struct Executable {
     pub linker: Option<String>,
     /// The names of the libraries that the executable is linked with, in their order.
     pub needed: Vec<String>,
-    /// Whether the executable's functions have hooks that a C compiler has inserted, even dormant ones.
+    /// Whether a C compiler has inserted hooks into the executable's functions; dormant hooks count, too.
     pub has_hooks: bool,
     /// Whether the executable contains the tracer's library or is linked with it.
     pub has_library: bool,
-    /// Whether the executable was compiled with MemorySanitizer, which requires this of all code of the process.
+    /// Whether the executable was compiled with MemorySanitizer, which requires that all code of the process is.
     pub has_memory_sanitizer: bool,
     /// Whether the executable was compiled with ThreadSanitizer.
     pub has_thread_sanitizer: bool,
@@ -111,8 +112,8 @@ fn linker<E: FileHeader<Endian = Endianness>>(elf: &ElfFile<'_, E>) -> Option<St
     Some(String::from_utf8_lossy(path).into_owned())
 }
 
-/// Returns the name by which programs that are linked with the library `path` ask for it; `None` if they ask for the
-/// path, or if the file cannot be read as a library.
+/// Returns the name of the library at `path` for which programs that are linked with it ask (its soname). Returns
+/// `None` if it has no such name, so that programs ask for the path, or if the file cannot be read as a library.
 #[must_use]
 pub(crate) fn asked_name(path: &Path) -> Option<String> {
     let bytes = Map::open(path).ok()?;
@@ -124,7 +125,7 @@ pub(crate) fn asked_name(path: &Path) -> Option<String> {
     names.into_iter().next()
 }
 
-/// Returns the names in a file's dynamic section that have the tag `tag`.
+/// Returns the texts of the entries with the tag `tag` in a file's dynamic section.
 fn names<E: FileHeader<Endian = Endianness>>(elf: &ElfFile<'_, E>, tag: u32) -> Vec<String> {
     let (endian, data, sections) = (elf.endian(), elf.data(), elf.elf_section_table());
     let Ok(Some((dynamic, strings))) = sections.dynamic(endian, data) else { return Vec::new() };

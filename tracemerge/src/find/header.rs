@@ -1,8 +1,8 @@
-//! The header of a file, and its range of time.
+//! The header of a trace file, and the range of its ticks.
 //!
-//! A file that takes part in the merge is examined again later, when it is known which runs are still alive. If its
-//! length is the same then, it need not be opened again. If there are very many files, none is kept mapped, because
-//! files that are not merged would take up the mappings.
+//! A file that takes part in the merge is examined again later, when it is known which runs are still alive. If the
+//! file's length is still the same then, the file need not be opened again. If there are very many files, none of them
+//! stays mapped, because files that are not merged would use up the mappings.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -29,10 +29,10 @@ use crate::os::sys::{FileId, effective_user, file_id};
 use crate::ui::error::Error;
 use crate::ui::messages::{Messages, shown};
 
-/// The number of files above which none is kept mapped: Linux limits a process to 65,530 mappings.
+/// The number of files above which no file stays mapped: Linux limits a process to 65,530 mappings.
 const MAX_KEPT_MAPS: usize = 30_000;
 
-/// The number of bytes at the beginning and at the end of a file in which the thread's name is searched.
+/// The number of bytes at the beginning, and also at the end, of a file that are searched for the thread's name.
 const NAMED: usize = 512 << 10;
 /// The text that follows the thread id in a `# name` line.
 const NAME: &[u8] = b" # name ticks=";
@@ -50,18 +50,18 @@ pub(crate) struct Trace {
     pub id: Option<FileId>,
     /// The bytes of the file, if they are kept.
     pub map: Option<Arc<Map>>,
-    /// The number of bytes in holes of the file that are not read.
+    /// The number of bytes in holes of the file, which are left out when the file is read.
     pub holes: u64,
-    /// The file and its ring, if the ring was read; then the file itself is not opened again.
+    /// The file together with the contents of its ring, if the ring was read; the file is not opened again then.
     pub held: Option<Arc<FileWithRing>>,
     /// The owner of the file. If a run has recorded that its process became another user's, this is the user to whom
     /// the run belongs.
     pub owner: u32,
-    /// The run of the file, if the first line names it.
+    /// The run to which the file belongs, if its first line names the run.
     pub run: Option<Run>,
     /// The facts that the lines at the beginning and at the end of the file state.
     pub marks: Marks,
-    /// The claim of the first line, if that is a damaged `# run` line.
+    /// The readable values of the first line, if that is a damaged `# run` line.
     pub claim: Option<Claim>,
     /// The ticks of the first line.
     pub first: u64,
@@ -70,7 +70,8 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Returns whether the file, if there is one, is still the one that was mapped, with the same length.
+    /// Returns whether the file is still the one that was mapped, with the same length. Returns true if there is no
+    /// file.
     #[must_use]
     pub(crate) fn is_unchanged_since_mapped(&self, map: &Map) -> bool {
         if self.id.is_none() {
@@ -127,12 +128,15 @@ pub(crate) fn read_own(candidates: &[Candidate], app: &App, owners: &Owners) -> 
         .collect()
 }
 
-/// The result of reading the header of a candidate; `None` if it was not read.
+/// The result of reading the header of a candidate; `None` if the header was not read.
 type HeaderResult = Option<Result<Trace, HeaderRefusal>>;
 
-/// Reads the headers of `candidates`: the caller's own first. Reads all candidates of other users if `all` is set or if
-/// the caller has no traces; otherwise as many as the time budget for other users allows, and all those of the users
-/// that the caller's processes became.
+/// Reads the headers of `candidates` in this order:
+///
+/// - the caller's own candidates
+/// - candidates of other users: all of them if `all` is set or if the caller has no traces, otherwise as many as the
+///   time budget for other users allows
+/// - the remaining candidates of those users that the caller's processes became
 fn read_headers(candidates: &[Candidate], app: &App, all: bool) -> Vec<HeaderResult> {
     let keep = candidates.len() <= MAX_KEPT_MAPS;
     let own = effective_user();
@@ -182,8 +186,8 @@ fn read_headers(candidates: &[Candidate], app: &App, all: bool) -> Vec<HeaderRes
     headers
 }
 
-/// Reads the headers of the candidates, see [`read_headers`]; a refusal is not reported if `excused` returns true for
-/// it. Returns the traces, and the reasons why candidates cannot be read.
+/// Reads the headers of the candidates, see [`read_headers`], and reports refused candidates unless `excused` returns
+/// true for the reason. Returns the traces, and the errors of candidates that cannot be read.
 pub(crate) fn read_all(
     candidates: Vec<Candidate>,
     app: &App,
@@ -234,7 +238,8 @@ pub(crate) fn read_all(
     (traces, unreadable)
 }
 
-/// Returns the owner of a trace, and the process and the run that its first line names, even if that line is damaged.
+/// Returns the owner of a trace, its process id, and its run id, the last two from its first line, even if that is
+/// damaged.
 fn run_and_owner(trace: &Trace) -> Option<(u32, u32, u32)> {
     let run = trace.run.as_ref().map(|run| (run.pid, run.id));
     let (pid, id) = run.or_else(|| trace.claim.as_ref().and_then(|claim| claim.pid.zip(claim.id)))?;
@@ -277,14 +282,14 @@ fn read(candidate: &Candidate, keep: bool) -> Result<Trace, HeaderRefusal> {
     Ok(Trace { path, tid, number, id, map, holes, held: None, owner, run, claim, marks, first, last })
 }
 
-/// Returns whether the first line is one of a trace and ends in CR LF.
+/// Returns whether the first line has the form of a trace's first line, but ends in CR LF.
 fn has_changed_line_ends(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(NAMED)];
     let line = lines_of(head).next().and_then(|line| line.strip_suffix(b"\r\n"));
     line.is_some_and(|line| run_of(line).is_some())
 }
 
-/// Returns the trace of lines that are in no file; `None` if there is no line.
+/// Returns the trace that consists of the lines in `map`, which are not those of a file; `None` if there is no line.
 #[cfg(feature = "parquet")]
 pub(crate) fn of_bytes(path: PathBuf, tid: u64, owner: u32, map: Arc<Map>) -> Option<Trace> {
     let (line, first, last) = ends_of_text(&map)?;
@@ -294,7 +299,7 @@ pub(crate) fn of_bytes(path: PathBuf, tid: u64, owner: u32, map: Arc<Map>) -> Op
     Some(Trace { path, tid, number, id: None, map, holes, held: None, owner, run, claim, marks, first, last })
 }
 
-/// Returns the run that a sound `# run` line names, or the claim of a damaged one.
+/// Returns the run that an undamaged `# run` line names, or the readable values of a damaged line.
 fn parts_of(line: Option<RunLine>) -> (Option<Run>, Option<Claim>) {
     match line {
         Some(RunLine::Sound(run)) => (Some(run), None),
@@ -352,8 +357,7 @@ pub(crate) fn names_in<'a>(payloads: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<
     names
 }
 
-/// Returns the thread's names that are recorded in the first and the last `NAMED` bytes of `bytes`. [`thread_name`]
-/// finds the last name in the same parts.
+/// Returns the thread's names in the first and the last `NAMED` bytes of a trace, which [`thread_name`] searches, too.
 #[must_use]
 pub(crate) fn names_at_ends(bytes: &[u8]) -> Vec<Vec<u8>> {
     let head = &bytes[..bytes.len().min(NAMED)];

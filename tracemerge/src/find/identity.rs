@@ -1,10 +1,10 @@
 //! Determines the run of each file if the file itself does not name it clearly.
 //!
-//! A run's identity decides which files are shown, and a single changed bit in one `# run` line would make its file a
-//! newer run that hides all others. So a line with a wrong checksum decides nothing: its file goes with the run that
-//! it names, if sound files belong to that run. Files of one process and id must agree in everything else; a
-//! disagreement shows a changed bit in lines of version 1, which have no checksum, and the majority is believed.
-//! Every contradiction is reported.
+//! The run of a file decides whether the file is shown, and a single changed bit in one `# run` line would make its
+//! file a newer run that hides all others. So a line with a wrong checksum decides nothing: its file is assigned to the
+//! run that the line names only if undamaged files belong to that run. Lines of version 1 have no checksum. But the
+//! lines of all files of one process and one run id must agree; if they do not, a bit was changed, and the majority is
+//! believed. Every contradiction is reported.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -28,15 +28,15 @@ pub(crate) struct Doubt {
 /// The reason why a `# run` line is not believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RunLineProblem {
-    /// A damaged line; with the process that it names, if there are sound files of that process.
+    /// The line is damaged. If undamaged files belong to the process that the line names, the number is its id.
     Damaged(RunDamage, Option<u32>),
-    /// A line that differs from the lines in other files of the same run.
+    /// The line differs from the lines in other files of the same run.
     Differs {
-        /// The key whose values differ.
+        /// The key of the value that differs.
         key: &'static str,
         /// The process id.
         pid: u32,
-        /// Whether equally many files have each value, so that neither is more likely.
+        /// Whether equally many files have another value, so that no value is more likely.
         tie: bool,
     },
 }
@@ -64,11 +64,12 @@ impl Doubt {
     }
 }
 
-/// The runs whose files contradict each other without a majority: owner, process, id.
+/// The runs whose files contradict each other without a majority. Each run is given by its owner, process id and run
+/// id.
 pub(crate) type UncertainRuns = BTreeSet<(u32, u32, u32)>;
 
-/// Assigns files of several owners to one owner, if a run has recorded that its process became another user's.
-/// `recorded` returns the users that the process of a file became, according to the file.
+/// Assigns the files of a run that several users own to one of these users, if the run has recorded that its process
+/// became another user's. `recorded` returns the users that a file's process became, according to the file.
 pub(crate) fn join_owners(traces: &mut [Trace], owners: &Owners, recorded: impl Fn(&Trace) -> Vec<u32>) {
     let mut of_runs: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
     for (place, trace) in traces.iter().enumerate() {
@@ -103,7 +104,7 @@ pub(crate) fn join_owners(traces: &mut [Trace], owners: &Owners, recorded: impl 
     }
 }
 
-/// Returns the process and the id that a file names, whether or not its `# run` line is damaged.
+/// Returns the process id and the run id that a file's `# run` line names, even if the line is damaged.
 fn named(trace: &Trace) -> Option<(u32, u32)> {
     match (&trace.run, &trace.claim) {
         (Some(run), _) => Some((run.pid, run.id)),
@@ -160,9 +161,9 @@ pub(crate) fn settle(traces: &mut [Trace]) -> (Vec<Doubt>, UncertainRuns) {
     (doubts, uncertain)
 }
 
-/// Partitions files of one process and id into groups whose `# run` lines have to agree. The boot is certain in lines
-/// with a checksum, so files whose checked lines name different boots belong to different runs; all other files belong
-/// to one run.
+/// Partitions the files of one process and one run id into groups whose `# run` lines have to agree. Lines with a
+/// checksum are certain: each boot that they name gets a group. A file whose line has no checksum goes into the group
+/// of its boot or, if there is none, into the largest group.
 fn by_boot(traces: &[Trace], files: &[usize]) -> Vec<Vec<usize>> {
     let mut boots: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
     let mut unchecked = Vec::new();
@@ -185,8 +186,8 @@ fn by_boot(traces: &[Trace], files: &[usize]) -> Vec<Vec<usize>> {
     boots.into_values().collect()
 }
 
-/// Returns the run that most of the files name, and whether equally many files name another run. If several runs are
-/// named equally often, chooses the one that fits the files outside of `files` best.
+/// Returns the run that most of the `files` name, and whether equally many of them name another run. If several runs
+/// are named equally often, chooses the run that fits the remaining `traces` best.
 fn most_likely(traces: &[Trace], files: &[usize]) -> Option<(Run, bool)> {
     let mut said: Vec<(&Run, usize)> = Vec::new();
     for run in files.iter().filter_map(|file| traces[*file].run.as_ref()) {
@@ -211,7 +212,7 @@ fn most_likely(traces: &[Trace], files: &[usize]) -> Option<(Run, bool)> {
     Some(((*winner).clone(), tie))
 }
 
-/// Returns the key of the first value in which two runs differ.
+/// Returns the key of the first value in the `# run` line in which two runs differ.
 fn difference(one: &Run, other: &Run) -> &'static str {
     let differs = [
         ("boot", one.boot != other.boot),

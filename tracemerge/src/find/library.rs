@@ -1,4 +1,4 @@
-//! The place of `libtracer.so`, the library with the hooks that compilers call.
+//! The search for `libtracer.so`, the library with the hooks that compilers call.
 
 use std::path::{Path, PathBuf};
 
@@ -7,21 +7,21 @@ use object::Object;
 use crate::file::map::Map;
 use crate::os::environment::own_directory;
 
-/// The name of the library in the programs that need it, which includes the major version.
+/// The name of the library for which programs ask that are linked with it (its soname). It includes the major version.
 pub(crate) const LIBRARY: &str = concat!("libtracer.so.", env!("CARGO_PKG_VERSION_MAJOR"));
 /// The name of the library in the directory in which it was built.
 pub(crate) const BUILT_NAME: &str = "libtracer_capi.so";
 /// The name of the library that is installed together with this program.
 pub(crate) const INSTALLED_NAME: &str = "libtracer";
-/// The system's directories of libraries. They are searched if the library is not beside this program.
+/// The system's library directories, which are searched if the library is not beside this program.
 const PLACES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu"];
 
 /// The text for users that says where the library is searched, and how to install it.
 pub(crate) const SEARCHED_PLACES: &str = "beside tracemerge, in ../lib beside that, and in /usr/local/lib and /usr/lib. In a checkout, cargo install --path tracemerge installs it, on Linux on x86-64 with glibc";
 
-/// The hook that functions call if gcc or clang compiled them.
+/// The hook that a function calls if gcc or clang has compiled it.
 pub(crate) const HOOK_OF_C: &[u8] = b"__cyg_profile_func_enter";
-/// The hook that functions call if `cargo tracer` compiled them.
+/// The hook that a function calls if `cargo tracer` has compiled it.
 pub(crate) const HOOK_OF_RUST: &[u8] = b"__tsan_func_entry";
 
 /// Finds the library: beside this program, in `lib` beside the program's directory, or in the system's library

@@ -16,7 +16,7 @@ use trace_store::sys::{open_file_of_user_to_read, private_directory_of};
 use crate::find::header::Trace;
 use crate::os::sys::{is_locked, real_path};
 
-/// The number of bytes above which a file is not a manifest: manifests are far smaller.
+/// The maximum size of a manifest, in bytes. A larger file is no manifest.
 const LARGEST_MANIFEST: u64 = 1 << 20;
 
 /// Returns whether the process of `run` is still alive, and may be writing.
@@ -62,8 +62,8 @@ fn live_manifest(directory: &Path) -> Option<Manifest> {
     Manifest::parse(&bytes).ok()
 }
 
-/// Returns a function that checks whether the run of a trace is alive. It checks once for consecutive traces of one
-/// run: files of a run are adjacent.
+/// Returns a function that checks whether the run of a trace is alive. The function remembers the result for the last
+/// run, because traces of the same run follow each other.
 pub(crate) fn liveness_check() -> impl FnMut(&Trace) -> bool {
     let mut asked: Option<((u32, u32), bool)> = None;
     move |trace| {

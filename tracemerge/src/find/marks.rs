@@ -1,4 +1,4 @@
-//! The statements of a file about the run that it is a part of, in its second line and in its last one.
+//! The statements of a trace file about its run, in the lines at the beginning and at the end of the file.
 
 use trace_format::file::thread_of;
 use trace_format::line::{Kind, Line};
@@ -7,19 +7,20 @@ use trace_format::raw::Raw;
 use trace_format::record::RecordKind;
 use trace_format::states::THREAD_NAME;
 
-/// The facts about its run that a file states, at its beginning and at its end.
+/// The facts about a file's run that lines at the beginning and at the end of the file state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     /// The second line of the file, if that is a `# thread` line.
     pub thread: Option<Thread>,
     /// The last line of the file, if that is an `# end`.
     pub end: Option<End>,
-    /// The number of files of its run that the tracer has dropped, according to the lines before the last one.
+    /// The number of files that the tracer has dropped from the file's run: the largest count near the end of a text
+    /// file, or near the beginning of a raw file.
     pub dropped: u64,
 }
 
 impl Marks {
-    /// Reads the marks of a text file, or of text that continues a file.
+    /// Reads the facts about the run from a text file, or from text that continues a file.
     #[must_use]
     pub(crate) fn of_text(bytes: &[u8]) -> Marks {
         let whole = bytes.strip_suffix(b"\n");
@@ -29,7 +30,7 @@ impl Marks {
         Marks { thread: thread_of(bytes), end, dropped: dropped_by(metas_at_end(bytes)) }
     }
 
-    /// Reads the marks of a raw file.
+    /// Reads the facts about the run from a raw file.
     #[must_use]
     pub(crate) fn of_raw(raw: Raw<'_>) -> Marks {
         let parsed = |kind, payload| (kind == RecordKind::Meta).then(|| Meta::parse(payload)).flatten();
@@ -43,7 +44,7 @@ impl Marks {
         Marks { thread: raw.thread(), end, dropped: dropped_by(metas) }
     }
 
-    /// Returns the marks of the file together with `rest`, the text that follows it.
+    /// Returns the facts that the file states together with `rest`, the text that follows it.
     #[must_use]
     pub(crate) fn followed_by(self, rest: &[u8]) -> Marks {
         if rest.is_empty() {
@@ -53,15 +54,15 @@ impl Marks {
         Marks { thread: self.thread.or(rest.thread), end: rest.end, dropped: self.dropped.max(rest.dropped) }
     }
 
-    /// Returns whether the file has the states of a run's threads and belongs to no single thread. Such a file has a
-    /// special name of its thread, and no records.
+    /// Returns whether the file contains the thread states of its run, instead of the trace of a thread. Such a file
+    /// has a special thread name, and no records.
     #[must_use]
     pub(crate) fn has_states(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.name == THREAD_NAME)
             && self.end.as_ref().is_some_and(|end| end.records == 0)
     }
 
-    /// Returns whether the ring of the file is in memory that is lost with the process.
+    /// Returns whether the ring of the file is private memory of the process, which is lost when the process is killed.
     #[must_use]
     pub(crate) fn is_private(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| thread.ring == RingPlace::Private)
@@ -77,7 +78,7 @@ fn metas_at_end(bytes: &[u8]) -> impl Iterator<Item = Meta> {
     bytes.rsplit(|&byte| byte == b'\n').skip(1).take(MAX_LAST_LINES).map_while(meta)
 }
 
-/// Returns the greatest count of dropped files that one of `metas` states; 0 if none does.
+/// Returns the largest count of dropped files that `metas` state; 0 if they state none.
 fn dropped_by(metas: impl Iterator<Item = Meta>) -> u64 {
     let dropped = |meta: Meta| if let Meta::Dropped { files } = meta { Some(files) } else { None };
     metas.filter_map(dropped).max().unwrap_or(0)

@@ -58,8 +58,8 @@ use crate::ui::few::FirstItems;
 use crate::ui::messages::{Grouped, Messages, count, shown};
 use crate::ui::subcommands::subcommand_like;
 
-/// The least difference between the clocks of two runs, in nanoseconds, that is reported: adjustments of the wall clock
-/// in small steps stay below.
+/// The smallest difference between the clocks of two runs that is reported, in nanoseconds. Adjustments of the wall
+/// clock in small steps cause smaller differences.
 const CLOCKS_APART_NS: u64 = 1_000_000_000;
 
 /// Finds the trace files of `app`, also in the `places` that its runs have named for them, and reads their headers.
@@ -94,17 +94,18 @@ pub(crate) fn find_files(
 pub(crate) struct Found {
     /// The traces that were chosen.
     pub chosen: Chosen,
-    /// The path of the merged file unless the user names another: the one for the first application that has traces.
+    /// The default path of the merged file, of the first application that has traces. It applies unless the user names
+    /// a path.
     pub merged_path: PathBuf,
-    /// The identities of all files found. The merge writes no output over them.
+    /// The identities of all files that were found, so that the merge does not overwrite them by its output.
     pub inputs: HashSet<FileId>,
-    /// The runs that this command has recovered: chosen ones, and those that have no file.
+    /// The runs that this command has recovered, if they are chosen or have no file.
     pub recovered: Vec<Recovered>,
     /// The completeness of the chosen runs.
     pub completeness: Completeness,
 }
 
-/// Recovers dead runs, reads the rings still in memory, finds the files and chooses among their runs.
+/// Recovers dead runs, reads the rings that are still in memory, finds the files, and chooses runs.
 ///
 /// # Errors
 /// If no traces are found.
@@ -114,7 +115,7 @@ pub(crate) fn find_traces(app: &App, choice: Choice, messages: &mut Messages) ->
     Ok(found)
 }
 
-/// Finds traces as [`find_traces`] does, but compares no clocks.
+/// Finds traces as [`find_traces`] does, but does not report runs whose clocks disagree.
 fn find_traces_of(app: &App, choice: Choice, part: &Part, messages: &mut Messages) -> Result<Found, Error> {
     let choice = if app.is_directory() { Choice::All } else { choice };
     if app.is_data_set() {
@@ -164,8 +165,9 @@ fn find_traces_of(app: &App, choice: Choice, part: &Part, messages: &mut Message
     Ok(Found { chosen, merged_path: app.merged_path(), inputs, recovered, completeness })
 }
 
-/// Leaves out the traces of other programs in shared directories, if the executable does not exist and a trace names
-/// its path. If no trace names it, the traces may have been copied from another place, and their names decide.
+/// If the executable does not exist, leaves out traces in shared directories that name another program. Does so only if
+/// at least one trace names the executable's path: otherwise the traces may have been copied from another place, and
+/// only their file names decide.
 fn without_other_programs(app: &App, traces: Vec<Trace>, messages: &Messages) -> Vec<Trace> {
     let Some(exe) = app.named_exe().filter(|_| app.exe().is_none()) else { return traces };
     let names_it = |run: &Run| run.exe == exe.as_os_str().as_encoded_bytes();
@@ -210,14 +212,14 @@ fn find_in_data_set(app: &App, _part: &Part, _messages: &mut Messages) -> Result
     )))
 }
 
-/// Returns by run id the number of files that each run in memory has created so far, and the number of those that it
+/// Returns two numbers for each run in memory, by run id: of the files that the run has created, and of those that it
 /// has dropped.
 fn files_made(runs: &[RunInMemory]) -> HashMap<u32, (u64, u64)> {
     runs.iter().filter_map(|run| Some((run.manifest.run.id, run.files()?))).collect()
 }
 
-/// Finds the runs of other users if the caller is root, and recovers the dead ones. The argument of three parts has the
-/// caller's own runs in memory, the caller's recovered runs, and the places that runs have named.
+/// Finds the runs of other users, if the caller is root, and recovers the dead ones. `own` are the caller's runs in
+/// memory, `recovered` the runs that were recovered for the caller, and `said` the directories that runs have named.
 fn recover_other_users_runs(
     app: &App,
     choice: Choice,
@@ -251,10 +253,10 @@ fn recover_other_users_runs(
     strangers::recover(runs, |run| requested_runs.contains(&run.directory), cause, messages)
 }
 
-/// Checks that the traces include the newest run that has named a place for its files, or a newer one.
+/// Checks that `traces` include the newest run that has named a directory for its files, or a newer run.
 ///
 /// # Errors
-/// If the traces lack the newest run that has named a place: an older run must not be shown instead.
+/// The traces lack that run: an older one must not be shown in its place.
 fn check_newest_run(said: &Places, traces: &[Trace]) -> Result<(), Error> {
     let Some(newest) = said.newest() else { return Ok(()) };
     let mut runs = traces.iter().filter_map(|trace| trace.run.as_ref());
@@ -280,7 +282,8 @@ fn files_out_of_reach(newest: &Place) -> Error {
     ))
 }
 
-/// Finds the traces of several applications. Reports an application without traces as a loss if others have some.
+/// Finds the traces of several applications. If some of the applications have traces, reports the others with a
+/// warning.
 ///
 /// # Errors
 /// If no traces are found.
@@ -292,8 +295,7 @@ pub(crate) fn find_traces_of_all(
     find_part_of_all(apps, choice, &Part::default(), messages)
 }
 
-/// Finds the traces of several applications as [`find_traces_of_all`] does. Traces of data sets may lack lines that are
-/// not in `part`.
+/// Finds traces as [`find_traces_of_all`] does, but reads from data sets only what is needed for `part`.
 ///
 /// # Errors
 /// If no traces are found.
@@ -337,8 +339,8 @@ pub(crate) fn find_part_of_all(
     Ok(Found { chosen, merged_path, inputs, recovered, completeness })
 }
 
-/// Checks the first word of a command line that names no command: it must be an application. If it `may_come` later,
-/// because applications are waited for, only words that resemble a command are refused.
+/// Checks the first word of a command line without a subcommand: it must be an application. If the application
+/// `may_come` later, because the command waits for it, refuses only words that resemble a subcommand.
 ///
 /// # Errors
 /// If the word is neither a path with a directory, nor the name of a file, nor the name of an application with
@@ -414,8 +416,8 @@ fn no_traces(app: &App, choice: Choice, search: &Search) -> Error {
     Error::plain(format!("no trace files of {given}.{meant} {}", search_and_remedy(app, search)))
 }
 
-/// Returns the path of the program whose trace or merged trace the file at `path` is by its name; `None` if the file
-/// has another name or does not exist.
+/// Returns the path of the program to which the trace file, or the merged file, at `path` belongs according to its
+/// name. Returns `None` if the file does not exist, or if its name is not one of a trace or of a merged file.
 fn program_of_trace_file(path: &Path) -> Option<PathBuf> {
     let name = path.file_name().filter(|_| path.is_file())?;
     let merged = without_merged_suffix(path);
@@ -488,8 +490,8 @@ fn report_choice(chosen: &Chosen, choice: Choice, messages: &mut Messages) {
     }
 }
 
-/// Returns the number of threads of the chosen files: a thread may have several files, which all begin with the same
-/// ticks, and these distinguish it from a later thread with the same id. A file of thread states is no thread's.
+/// Returns the number of threads that the chosen files belong to. All files of a thread begin with the same ticks,
+/// which distinguish the thread from a later one with the same id. Files of thread states belong to no thread.
 pub(crate) fn threads(chosen: &Chosen) -> u64 {
     let thread = |trace: &Trace| {
         let run = trace.run.as_ref();

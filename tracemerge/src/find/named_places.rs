@@ -1,4 +1,4 @@
-//! The places that the runs of an application have named for their trace files, if they do not write beside their
+//! The directories that runs of an application have named for their trace files, because these are not beside the
 //! executable.
 
 use std::io::Read;
@@ -13,16 +13,16 @@ use trace_store::sys::{open_file_of_user_to_read, private_directory_of};
 use crate::find::app::App;
 use crate::os::sys;
 
-/// The maximum number of directories that are searched: those of the newest runs.
+/// The maximum number of directories that are searched. If there are more, those of the newest runs are searched.
 const MAX_SEARCHED_PLACES: usize = 64;
 
-/// The directories that runs have named for their trace files, those of the oldest run first.
+/// The directories that runs have named for their trace files, in the order in which the runs began.
 #[derive(Debug, Default)]
 pub(crate) struct Places(Vec<Place>);
 
 impl Places {
-    /// Reads the lists of the directories into which runs of `app` have put trace files. The lists are beside the
-    /// executable, and in the directories of its rings.
+    /// Reads the lists of directories into which runs of `app` have put trace files. A list is beside the executable,
+    /// and one is in each directory in which rings may be.
     #[must_use]
     pub(crate) fn of(app: &App) -> Places {
         let mut all = Vec::new();
@@ -34,9 +34,9 @@ impl Places {
         Places(all)
     }
 
-    /// Reads the lists of other users' runs of `app`, for root, until the time `until`. Each list is in its user's
-    /// directory of rings. The user may have written false places into it, so the list decides nothing if there are
-    /// traces.
+    /// Reads the lists of other users, until the time `until`: the directories into which their runs of `app` have put
+    /// trace files. Only root can read them. Each list is in a directory of its user, who may have written anything
+    /// into it, so the lists are used only if no traces were found.
     #[must_use]
     pub(crate) fn of_other_users(app: &App, until: Instant) -> Places {
         let mut all = Vec::new();
@@ -51,7 +51,7 @@ impl Places {
         Places(all)
     }
 
-    /// Returns the directories, those of the newest runs first.
+    /// Returns the directories, beginning with that of the newest run.
     #[must_use]
     pub(crate) fn directories(&self) -> Vec<PathBuf> {
         let mut directories = Vec::new();
@@ -65,14 +65,14 @@ impl Places {
         directories
     }
 
-    /// Returns the place that the newest run has named; `None` if no run has named a place.
+    /// Returns the directory that the newest run has named; `None` if no run has named a directory.
     #[must_use]
     pub(crate) fn newest(&self) -> Option<&Place> {
         self.0.last()
     }
 }
 
-/// Returns whether a run of `app` has named the place.
+/// Returns whether the run that has named this directory is a run of `app`.
 #[must_use]
 pub(crate) fn is_of(place: &Place, app: &App) -> bool {
     app.named_exe().is_none_or(|exe| place.exe == exe.as_os_str().as_encoded_bytes())
@@ -91,7 +91,7 @@ pub(crate) fn lists(app: &App) -> Vec<PathBuf> {
     beside.iter().cloned().chain(of_rings.into_iter().flatten()).collect()
 }
 
-/// Reads a list, if it belongs to the caller, to the executable's owner or to root; other users may have planted it.
+/// Reads a list if its owner is the caller, the executable's owner or root. A list of another user may be forged.
 #[must_use]
 pub(crate) fn read(list: &Path, app: &App) -> Option<Vec<u8>> {
     let found = std::fs::symlink_metadata(list).ok()?;

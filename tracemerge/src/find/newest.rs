@@ -14,7 +14,8 @@ use crate::ui::messages::{Grouped, Messages, shown};
 const MAX_DEPTH: usize = 8;
 /// The maximum number of files and directories that are examined.
 const MAX_ENTRIES: u64 = 10_000;
-/// Names of directories that have many files and no programs: of packages for Node.js, and of rustc.
+/// The names of directories that are not searched, because they have many files and no programs: the directories of
+/// packages for Node.js, and of rustc's intermediate results.
 const UNSEARCHED: [&str; 2] = ["node_modules", "incremental"];
 
 /// Returns the application at `given`, or the application of the newest traces below the current directory.
@@ -62,7 +63,7 @@ pub(crate) fn newest_app(messages: &Messages) -> Result<App, Error> {
 struct Walk {
     /// The number of files and directories that were examined so far.
     entries: u64,
-    /// The newest trace file so far: its time, and the path of its application.
+    /// The newest trace file that was found so far: the time of its last change, and the path of its application.
     newest: Option<(SystemTime, PathBuf)>,
 }
 
@@ -86,8 +87,8 @@ impl Walk {
         }
     }
 
-    /// Examines an entry of a directory. Adds a directory that is to be searched to `below`; stores the application of
-    /// a trace file that is the newest so far. Symbolic links are not followed.
+    /// Examines an entry of a directory. Adds the entry to `below` if it is a directory to search. Stores its
+    /// application in `newest` if it is the newest trace file so far. Does not follow symbolic links.
     fn take(&mut self, directory: &Path, entry: &DirEntry, below: &mut Vec<PathBuf>) {
         let (name, Ok(file_type)) = (entry.file_name(), entry.file_type()) else { return };
         let is_hidden = name.as_encoded_bytes().starts_with(b".");

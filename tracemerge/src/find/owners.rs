@@ -26,10 +26,10 @@ use crate::ui::messages::count;
 const WORD: &[u8] = b"credentials ";
 /// The maximum number of users that messages name.
 const MAX_NAMED_USERS: usize = 4;
-/// The user with all rights.
+/// The id of the user root, who has all rights.
 const ROOT: u32 = 0;
 
-/// The nearness of a user to the caller. Traces of the user with the least rank are shown first.
+/// The relation of a user to the caller. The traces of the user with the lowest rank are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     /// The user is the caller.
@@ -50,7 +50,7 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    /// Returns the users who may own traces of `app`.
+    /// Returns the users whose traces of `app` are shown before those of other users.
     #[must_use]
     pub(crate) fn of(app: &App) -> Owners {
         let executable = app.real_path().filter(|_| !app.is_directory());
@@ -58,7 +58,7 @@ impl Owners {
         Owners { own: sys::effective_user(), executable: executable.as_ref().map(sys::owner) }
     }
 
-    /// Ranks an owner: the caller before the executable's owner before all others.
+    /// Returns the rank of an owner of files: the caller comes first, then the executable's owner, then all others.
     #[must_use]
     pub(crate) fn rank(&self, owner: u32) -> Rank {
         match owner {
@@ -68,15 +68,15 @@ impl Owners {
         }
     }
 
-    /// Returns whether to believe a file of the user `recorder` which says that its process became another user's.
+    /// Returns whether a file of the user `recorder` is believed if it says that its process became another user's.
     #[must_use]
     pub(crate) fn may_record(&self, recorder: u32) -> bool {
         recorder == ROOT || self.rank(recorder) != Rank::Other
     }
 
-    /// Returns which of two users gets the files of the other, if a file of `recorder` records that its process became
-    /// `named`: first the user who gets the files, then the other user. Returns `None` if the file of `recorder` is not
-    /// believed: a user who is less near to the caller must not add files of others to a run of their own.
+    /// Decides who owns a run if a file of the user `recorder` says that the run's process became a process of the user
+    /// `named`. Returns the user who gets all files of the run, and then the other user. Returns `None` if the file is
+    /// not believed: a user who is less near to the caller must not add files of others to a run of their own.
     #[must_use]
     pub(crate) fn together(&self, recorder: u32, named: u32) -> Option<(u32, u32)> {
         let (of_recorder, of_named) = (self.rank(recorder), self.rank(named));
@@ -87,7 +87,7 @@ impl Owners {
     }
 }
 
-/// Returns the users that a trace's process became. Reads the whole file.
+/// Returns the users that a trace's process became, from the `# credentials` lines of the whole file.
 #[must_use]
 pub(crate) fn recorded(trace: &Trace) -> Vec<u32> {
     match (&trace.held, &trace.map) {
@@ -118,7 +118,7 @@ pub(crate) fn recorded_in(bytes: &[u8]) -> Vec<u32> {
     memmem::find_iter(bytes, WORD).filter_map(line).collect()
 }
 
-/// Returns a text with the number of files of each user.
+/// Returns a text for the user that states the number of files of each of several users.
 #[must_use]
 pub(crate) fn of_users(files: &BTreeMap<u32, usize>) -> String {
     let of_user = |(user, files): (&u32, &usize)| format!("{} of user {user}", count(*files as u64, "file"));

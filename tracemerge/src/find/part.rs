@@ -1,5 +1,5 @@
-//! The part of the traces that a command wants, as far as it is known before they are found. Traces are files, of which
-//! the wanted bytes are read anyway; of a data set, the rest is left out unread.
+//! The part of the traces that a command wants, as far as it is known before the traces are found. It limits what is
+//! read of data sets; of trace files, only the wanted bytes are read anyway.
 
 use crate::time::point_of_time::When;
 
@@ -9,10 +9,11 @@ use crate::time::point_of_time::When;
 pub(crate) struct Part {
     /// The time of the first wanted lines.
     pub since: Option<When>,
-    /// The time of the first lines that are not wanted any more.
+    /// The time of the first lines after the wanted part.
     pub until: Option<When>,
     /// The wanted processes; if the list is empty, all.
     pub processes: Vec<u32>,
-    /// The ids of the wanted threads; if the list is empty, all. A thread whose label has such a number is wanted, too.
+    /// The ids of the wanted threads; if the list is empty, all. A thread is wanted, too, if its label contains one of
+    /// the ids.
     pub threads: Vec<u64>,
 }

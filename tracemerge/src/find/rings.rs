@@ -30,7 +30,7 @@ pub(crate) fn runs(wanted: impl Fn(&Manifest) -> bool) -> Vec<RunInMemory> {
     inspect::runs(&runtime_directories(), wanted)
 }
 
-/// Returns the directories in which the runs have their trace files.
+/// Returns the directories of the runs' trace files.
 #[must_use]
 pub(crate) fn places(runs: &[RunInMemory]) -> Vec<PathBuf> {
     let mut places: Vec<PathBuf> = runs.iter().flat_map(RunInMemory::traces).collect();
@@ -39,7 +39,7 @@ pub(crate) fn places(runs: &[RunInMemory]) -> Vec<PathBuf> {
     places
 }
 
-/// Reads the rings of all `runs` that still exist, and reports the dead runs that are not recovered, with the reason.
+/// Reads the rings that still exist of `runs`. Reports each dead run that was not recovered, with the reason.
 pub(crate) fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut Messages) -> Vec<Trace> {
     let mut traces = Vec::new();
     for run in runs {
@@ -77,7 +77,7 @@ pub(crate) fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut
     traces
 }
 
-/// Returns a trace of a thread in memory; `None` if there is nothing to merge.
+/// Returns the trace of a thread whose ring was read; `None` if there is nothing to merge.
 fn trace(run: &RunInMemory, thread: ThreadInMemory, alive: bool, messages: &mut Messages) -> Option<Trace> {
     let tid = thread.tid;
     if let Some(kind) = thread.unknown_kind {
@@ -151,8 +151,8 @@ pub(crate) fn report_unread_runs(chosen: &[&Trace], runs: &[RunInMemory], messag
     }
 }
 
-/// Returns the message which says that the run in a directory has no manifest; `None` if it may have one, or if this
-/// user may not know that.
+/// Returns a message which says that the run in a directory has no manifest. Returns `None` if it may have a manifest,
+/// or if the caller may not read the directory.
 pub(crate) fn without_manifest(directory: &Path) -> Option<String> {
     private_directory_of(directory)?;
     let found = fs::symlink_metadata(directory.join(MANIFEST_NAME));
@@ -166,7 +166,7 @@ pub(crate) fn without_manifest(directory: &Path) -> Option<String> {
     })
 }
 
-/// Returns the directories in which the owner of a trace file has the directories of runs.
+/// Returns the directories that may contain the directories of runs of a trace file's owner.
 #[cfg(unix)]
 fn places_of_owner(trace: &Path) -> Vec<PathBuf> {
     use std::os::unix::fs::MetadataExt;
@@ -190,15 +190,15 @@ fn places_of_owner(_trace: &Path) -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// Returns whether one of `held`, the traces that were read from rings, has the file at `path`.
+/// Returns whether the file at `path` belongs to one of `held`, the traces that were read together with their rings.
 #[must_use]
 pub(crate) fn have(held: &[Trace], path: &Path) -> bool {
     let id = fs::metadata(path).ok().map(|metadata| file_id(path, &metadata));
     id.is_some() && held.iter().any(|trace| trace.id == id)
 }
 
-/// Replaces the files of threads by the traces read from their rings. `before` are the files that were found before
-/// the rings were read.
+/// Replaces the files of threads by `held`, the traces that were read together with the threads' rings. `before` are
+/// the files that were found before the rings were read.
 #[must_use]
 pub(crate) fn join(mut found: Vec<Trace>, held: Vec<Trace>, before: &[Candidate]) -> Vec<Trace> {
     let thread = |trace: &Trace, since| {

@@ -1,8 +1,8 @@
-//! Searches for the files that may be traces of an executable, by their names only: it opens no file.
+//! Searches for the files that may be traces of an executable, by their names only, without opening a file.
 //!
-//! Beside the executable, every file with the right name is the application's. In directories that applications
-//! share, the name may be another application's; the file's `# run` line, which the next stage reads, decides. So
-//! here such files are only marked.
+//! Beside the executable, every file with a fitting name belongs to the application. In directories that several
+//! applications share, the file may belong to another application of the same name. The file's `# run` line decides
+//! about that, but it is read by the next stage; the search only marks such files.
 
 use std::collections::HashSet;
 use std::env;
@@ -34,7 +34,8 @@ pub(crate) struct Candidate {
     pub owner: u32,
     /// Whether the candidate is a regular file.
     pub is_regular: bool,
-    /// Whether the file's `# run` line must name the executable, because the file is in a shared directory.
+    /// Whether the file counts only if its `# run` line names the executable, because the file is in a shared
+    /// directory.
     pub must_match: bool,
 }
 
@@ -51,8 +52,8 @@ pub(crate) struct Search {
     pub unreadable: Vec<String>,
 }
 
-/// Searches for the trace files of `app` in all the places where the library may have put them, and in `more`, the
-/// places that its runs have named.
+/// Searches for the trace files of `app` in all directories where the library may have put them, and in `more`, the
+/// directories that runs of `app` have named.
 #[must_use]
 pub(crate) fn search(app: &App, more: &[PathBuf]) -> Search {
     let mut search = Search::default();
@@ -97,7 +98,7 @@ pub(crate) fn search(app: &App, more: &[PathBuf]) -> Search {
     search
 }
 
-/// Returns each name once.
+/// Returns the names without repetitions, in order.
 fn distinct<'a>(names: impl IntoIterator<Item = &'a OsStr>) -> Vec<&'a OsStr> {
     let mut distinct = Vec::new();
     for name in names {
@@ -159,19 +160,19 @@ fn thread_of(file_name: &OsStr, name: &OsStr) -> Option<(u64, u32)> {
     parse_trace_file_suffix(file_name.as_encoded_bytes().strip_prefix(name.as_encoded_bytes())?)
 }
 
-/// Returns the thread id and the file number in the name of a trace of any executable.
+/// Returns the thread id and the file number from the name of a trace file of any executable.
 fn any_thread(file_name: &OsStr) -> Option<(u64, u32)> {
     parse_trace_file_suffix(split(file_name)?.1)
 }
 
-/// Returns the name of the executable in the name of a trace of any executable.
+/// Returns the name of the executable from the name of one of its trace files; `None` if the file is no trace file.
 pub(super) fn app_of_trace(file_name: &OsStr) -> Option<OsString> {
     let (app, suffix) = split(file_name)?;
     parse_trace_file_suffix(suffix)?;
     Some(os_string(app.to_vec()))
 }
 
-/// Splits the name of a trace after the name of the executable.
+/// Splits the name of a trace file into the name of the executable and the rest.
 fn split(file_name: &OsStr) -> Option<(&[u8], &[u8])> {
     let name = file_name.as_encoded_bytes();
     let at = memchr::memmem::rfind(name, INFIX.as_bytes()).filter(|&at| at > 0)?;

@@ -9,12 +9,12 @@ use crate::os::directory::{Directory, Kind};
 pub(crate) const RUNS: &str = "runs";
 /// The greatest number of files of a set that are listed.
 const MAX_LISTED: usize = 1 << 20;
-/// The beginning of the names of folders for days in a table; `MACHINE` is the beginning of the names of folders in
-/// these.
+/// The prefix of the names of a table's folders, one for each day; `MACHINE` is the prefix of the names of the folders
+/// in these.
 pub(crate) const DAY: &str = "day=";
 pub(crate) const MACHINE: &str = "machine=";
 
-/// The place of a file in a set.
+/// The position of a file in a data set: its table, its folders and its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FilePlace {
     /// The name of the table.
@@ -28,18 +28,19 @@ pub(crate) struct FilePlace {
 }
 
 impl FilePlace {
-    /// Reads a place from words; `None` if one of them cannot be part of a path.
+    /// Makes a position from four words: table, day, machine and name. Returns `None` if a word cannot be part of a
+    /// path.
     pub(crate) fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<FilePlace> {
         let mut next = || words.next().filter(|word| is_plain(word)).map(str::to_owned);
         Some(FilePlace { table: next()?, day: next()?, machine: next()?, name: next()? })
     }
 
-    /// Returns the names of the folders, the outermost first.
+    /// Returns the names of the folders that contain the file, the outermost first.
     pub(crate) fn folders(&self) -> [String; 3] {
         [self.table.clone(), format!("{DAY}{}", self.day), format!("{MACHINE}{}", self.machine)]
     }
 
-    /// Returns the words from which [`FilePlace::parse`] reads this place.
+    /// Returns the position as words that [`FilePlace::parse`] reads.
     pub(crate) fn words(&self) -> String {
         format!("{} {} {} {}", self.table, self.day, self.machine, self.name)
     }
@@ -56,18 +57,19 @@ impl FilePlace {
     }
 }
 
-/// Returns whether a word may be the name of a machine, or of another folder or file of a set.
+/// Returns whether a word can be the name of a machine, a folder or a file in a set: it has only letters, digits, dots,
+/// hyphens and underscores, and begins with neither a dot nor a hyphen.
 #[must_use]
 pub(crate) fn is_plain(word: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     !word.is_empty() && word.len() <= 200 && word.bytes().all(is_plain) && !word.starts_with(['.', '-'])
 }
 
-/// Returns the places of all files of the set at `path`, in order; `None` if the directory is not a set, which always
-/// has a day in the table of runs. No link is followed, and other entries are left out.
+/// Returns the positions of all files of the set at `path`, in order. Follows no links and ignores files that are not
+/// part of a set. Returns `None` if the directory is not a set: each set has a table of runs, with a day.
 ///
 /// # Errors
-/// The directory cannot be read, or has a million files and more.
+/// The directory cannot be read, or has more than about a million files.
 pub(crate) fn list_files(path: &Path) -> io::Result<Option<Vec<FilePlace>>> {
     let set = Directory::open(path)?;
     let (mut files, mut is_set) = (Vec::new(), false);
@@ -92,7 +94,7 @@ pub(crate) fn list_files(path: &Path) -> io::Result<Option<Vec<FilePlace>>> {
     Ok(is_set.then_some(files))
 }
 
-/// Returns the names of the files in a folder of a set, in order.
+/// Returns the sorted names of the Parquet files in a folder of a set.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -103,7 +105,8 @@ pub(crate) fn file_names(folder: &Directory) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns the plain words after `prefix` in the names of the entries of one kind.
+/// Returns the names of a directory's entries of this `kind` that begin with `prefix`, without the prefix, if the rest
+/// is a plain word (see `is_plain`).
 ///
 /// # Errors
 /// The directory cannot be read.

@@ -1,10 +1,10 @@
-//! The rows of a run in a data set, and the check that each row is in one file only.
+//! The files of a run in a data set, and the check that no row is in two of these files.
 //!
-//! In a folder of a table, a run has files of its own, which are numbered. If a compaction has put small files
-//! together, the rows of the last of them are in a file of several runs instead. If sets that have the same run are
-//! copied into one directory, more files have its rows. Each file states in its metadata of which runs its rows are,
-//! and in which state of its traces each of these was added. The table of runs has the last ticks of each state, and so
-//! shows the newest one.
+//! A run has files of its own, which are numbered, in each folder of a table. A compaction moves the rows of small
+//! files into one file for several runs. If several sets that contain the same run are copied into one directory, even
+//! more files have rows of the run. Each file names in its metadata the runs whose rows it has, and for each of these
+//! runs a state: that of the run's traces when the rows were added. The table of runs has the ticks of the last record
+//! in each state, and so shows which state is the newest.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -19,8 +19,8 @@ use crate::file::parquet::{
 };
 use crate::find::set_files::{FilePlace, RUNS, list_files};
 
-/// The greatest number of times that a set is read if it seems to have a run twice or to lack a file, with `PAUSE`
-/// between two reads. A command that changes the set takes less time than all reads together.
+/// The maximum number of times that a set is read if a run seems to be in it twice, or a file seems to be missing;
+/// `PAUSE` is the time between two reads. All reads together take longer than a command that is just changing the set.
 const LOOKS: usize = 10;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -34,7 +34,7 @@ pub(crate) struct Superfluous {
     pub file: FilePlace,
     /// The name of the run.
     pub run: String,
-    /// A file that has the same rows, or newer ones, of this run.
+    /// A file that has the same rows of this run, or newer ones.
     pub other: FilePlace,
 }
 
@@ -45,22 +45,22 @@ impl fmt::Display for Superfluous {
     }
 }
 
-/// The superfluous contents of a set: all that is not a row of a run in the run's newest state.
+/// The contents of a set that should not be there: rows that are not those of a run in its newest state.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Copies {
-    /// The rows of a run that other files have, too, or that are of an earlier state.
+    /// The rows that are also in other files, or that are of an earlier state of their run.
     pub superfluous: Vec<Superfluous>,
-    /// Descriptions of files whose rows belong to a state that the table of runs does not have.
+    /// Messages about files whose rows belong to a state that is not in the table of runs.
     pub torn: Vec<String>,
 }
 
-/// The row that the table of runs has for a run in one of its states.
+/// A row in the table of runs: a run in one of its states.
 #[derive(Debug)]
 struct Entry<'a> {
     last: u64,
     state: &'a str,
     place: &'a FilePlace,
-    /// For each table and day, the greatest number in the names of the run's files.
+    /// For each table and day, the highest number in the names of the run's files.
     numbers: HashMap<(&'a str, &'a str), u32>,
 }
 
@@ -83,11 +83,12 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// A file that has rows of a run, and the state of the run to which the rows belong; `None` if the file does not name
-/// the state.
+/// A file that contains rows of a run, and the state of the run to which these rows belong; `None` if the file does not
+/// name the state.
 type Holder<'a> = (&'a FilePlace, Option<&'a str>);
 
-/// Finds superfluous rows in files of a set by the files' metadata. `files` includes all files of the table of runs.
+/// Finds superfluous rows in the files of a set by the metadata of these files. `files` must include all files of the
+/// table of runs.
 #[must_use]
 pub(crate) fn copies(files: &[(FilePlace, Keys)]) -> Copies {
     let mut entries = HashMap::<MachineAndRun<'_>, Vec<Entry<'_>>>::new();
@@ -111,8 +112,8 @@ pub(crate) fn copies(files: &[(FilePlace, Keys)]) -> Copies {
     found
 }
 
-/// Examines `holders`, the files of one folder that have rows of a run, and adds the result to `found`. `entries` are
-/// the states of the run, the newest last.
+/// Examines `holders`, all files in one folder that contain rows of a run, and adds the superfluous and the torn ones
+/// to `found`. `entries` are the states of the run, the newest last.
 fn examine(
     (table, day, run): (&str, &str, &str),
     holders: &[Holder<'_>],
@@ -157,7 +158,7 @@ fn examine(
     }
 }
 
-/// Returns the number in the name of a file of one run.
+/// Returns the number in the name of a file that belongs to one run.
 fn number_of(name: &str, run: &str) -> Option<u32> {
     name.strip_prefix(run)?.strip_prefix('-')?.strip_suffix(".parquet")?.parse().ok()
 }
@@ -167,10 +168,10 @@ pub(crate) const REMEDY_OF_TORN: &str = "a file of one set was copied over a fil
     its traces ('tracemerge dataset add'), or copy the sets into a new directory, the set with the newest runs last";
 
 impl Copies {
-    /// Returns an error that names the first file with superfluous rows or with rows of a state that is not known.
+    /// Returns an error that names the first file with superfluous rows, or with rows of an unknown state.
     ///
     /// # Errors
-    /// A row may be there twice, or rows of several states of a run.
+    /// There is such a file: rows may occur twice, or in several states of a run.
     pub(crate) fn refuse(&self) -> io::Result<()> {
         if let Some(first) = self.superfluous.first() {
             return Err(io::Error::other(format!(
@@ -181,7 +182,7 @@ impl Copies {
         self.refuse_torn()
     }
 
-    /// Returns an error that names the first file with rows of a state that is not known.
+    /// Returns an error that names the first file with rows of an unknown state.
     ///
     /// # Errors
     /// There is such a file.
@@ -190,12 +191,12 @@ impl Copies {
     }
 }
 
-/// Returns an error that names a file that the set must have, according to its table of runs, but lacks. `files` has
-/// the places of all files, and `read` has the files in the tables `wanted` that could be read. If a table has no file
-/// at all for a day, the user is assumed to have removed that day.
+/// Returns an error if the set lacks a file that its table of runs names, in one of the tables `wanted`. `files` are
+/// the positions of all files; `read` are the files in these tables that could be read. A table that has no file at all
+/// for a day is accepted: the user is assumed to have removed that day.
 ///
 /// # Errors
-/// There is such a file.
+/// A file is missing; the error names it.
 fn refuse_missing(files: &[FilePlace], read: &[(FilePlace, Keys)], wanted: &[&str]) -> io::Result<()> {
     let days: BTreeSet<(&str, &str)> = files.iter().map(|place| (&place.table[..], &place.day[..])).collect();
     let mut compacted = BTreeMap::<(&str, &str, &str), Vec<Option<&Keys>>>::new();
@@ -233,8 +234,8 @@ fn refuse_missing(files: &[FilePlace], read: &[(FilePlace, Keys)], wanted: &[&st
     Ok(())
 }
 
-/// Returns the places of all files of the set at `path`, after a check that the tables `wanted` have each row once;
-/// `None` if the directory is not a set. A file that cannot be read is not compared.
+/// Returns the positions of all files of the set at `path`, after a check that no row of the tables `wanted` is in two
+/// files. Returns `None` if the directory is not a set. Files that cannot be read are not checked.
 ///
 /// # Errors
 /// The directory cannot be read, files of several sets have the same run, or a file is missing.

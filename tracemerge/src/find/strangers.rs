@@ -1,9 +1,9 @@
 //! Runs of other users, which only root can see.
 //!
-//! Any user may leave directories of runs that name any program. So each process spends a limited time, the budget, on
-//! runs that are not requested, for all other users together and including waits. Skipped runs are reported, and the
-//! exit status is 1. Runs whose traces are requested are read and recovered completely; only waits for locks that
-//! others hold count against the budget.
+//! Any user may leave directories of runs that claim to be runs of any program. So each process has a time budget for
+//! runs that are not requested, for all other users together and including waits. Runs that exceed the budget are
+//! skipped and reported, and the exit status is 1. Runs whose traces are requested are read and recovered completely;
+//! for these, only waits for locks that other processes hold count against the budget.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(crate) const BUDGET: Duration = Duration::from_secs(2);
 /// The part of the budget that this process has used.
 static USED: Mutex<Duration> = Mutex::new(Duration::ZERO);
 
-/// Calls `work` with the time at which the budget ends, and subtracts the elapsed time from the budget.
+/// Calls `work` with the time at which the budget will be used up, and subtracts the elapsed time from the budget.
 pub(crate) fn spend<T>(work: impl FnOnce(Instant) -> T) -> T {
     let begun = Instant::now();
     let result = work(begun + left());
@@ -63,7 +63,7 @@ impl Skipped {
         *self.0.entry((run.user(), place, why)).or_default() += 1;
     }
 
-    /// Reports the skipped runs, with status 1.
+    /// Reports the skipped runs as warnings, which make the exit status 1.
     fn report_to_user(&self, messages: &mut Messages) {
         for ((user, place, why), runs) in &self.0 {
             messages.warn(format_args!(
@@ -76,10 +76,10 @@ impl Skipped {
     }
 }
 
-/// The runs of other users that are requested, and the results of recovering dead runs of other users.
+/// The runs of other users whose traces are requested, and the results of recovering dead runs of other users.
 #[derive(Debug, Default)]
 pub(crate) struct RunsOfOtherUsers {
-    /// The runs whose traces are requested. Those that were not recovered have yet to be read from memory.
+    /// The runs whose traces are requested. If such a run was not recovered, its rings still have to be read.
     pub requested_runs: Vec<RunInMemory>,
     /// The dead runs, with the results of their recovery.
     pub recovered: Vec<Recovered>,
@@ -103,8 +103,8 @@ pub(crate) fn runs(
     runs
 }
 
-/// Recovers the dead runs among `runs`: those that `requested_runs` accepts completely, all others within the budget.
-/// `cause` gives the cause of the end of a run's process, if known.
+/// Recovers the dead runs among `runs`. Runs that `requested_runs` accepts are recovered completely, all others as far
+/// as the budget allows. `cause` gives the cause of the end of a run's process, if known.
 pub(crate) fn recover(
     runs: Vec<RunInMemory>,
     requested_runs: impl Fn(&RunInMemory) -> bool,
@@ -175,8 +175,8 @@ fn take(
     }
 }
 
-/// Returns the directories of those `runs`, of other users, whose traces `choice` shows. `nearer` are the traces that
-/// the caller has on disk, and `own` the caller's runs in memory.
+/// Returns the directories of those runs of other users whose traces `choice` selects. `nearer` are the trace files of
+/// the caller and of the executable's owner, and `own` the caller's runs in memory.
 pub(crate) fn requested_runs(
     runs: &[RunInMemory],
     choice: Choice,

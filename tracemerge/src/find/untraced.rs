@@ -1,5 +1,5 @@
-//! The reasons why a program is not traced, each with the remedy: those that its file shows, which `run` reports
-//! before the start, and those that show when it has ended without a trace.
+//! The reasons why a program is not traced, each with a remedy. Some reasons are visible in the program's file, and
+//! `run` reports them before the start; others are found when the program has ended without a trace.
 
 use std::env::consts::ARCH;
 use std::io::Read;
@@ -14,14 +14,14 @@ use crate::find::library::{
 use crate::os::environment::{ASAN_OPTIONS, ENABLE, choices_of_records, preloaded, sanitizer_options};
 use crate::ui::messages::shown;
 
-/// The beginnings of the names of the dynamic linkers of C libraries other than glibc.
+/// The prefixes of the names of dynamic linkers that belong to C libraries other than glibc.
 const OTHER_LINKERS: [&str; 3] = ["ld-musl", "ld-uClibc", "linker"];
-/// The spellings of the setting by which AddressSanitizer accepts that other libraries are loaded before itself.
+/// The spellings of the option with which AddressSanitizer accepts that another library is loaded before itself.
 const ANY_ORDER: [&str; 2] = ["verify_asan_link_order=0", "verify_asan_link_order=false"];
-/// The maximum length of a script's first line.
+/// The maximum number of bytes that are read of a script's first line.
 const FIRST_LINE_BYTES: u64 = 256;
 
-/// Returns the reason why the library cannot be preloaded into the program.
+/// Returns the reason why the library cannot be preloaded into the program; `None` if it can.
 #[must_use]
 pub(crate) fn obstacle(program: &Executable) -> Option<String> {
     let linker = program.linker.as_deref();
@@ -48,7 +48,8 @@ pub(crate) fn obstacle(program: &Executable) -> Option<String> {
     }
 }
 
-/// Returns the reason why a program that is linked with the library cannot be traced without damage to a sanitizer.
+/// Returns the reason why tracing a program that is linked with the library would break a sanitizer; `None` if it would
+/// not.
 #[must_use]
 pub(crate) fn conflict(program: &Executable) -> Option<String> {
     let is_apart = program.runtimes().any(|name| name.starts_with("libtsan"));
@@ -60,8 +61,8 @@ pub(crate) fn conflict(program: &Executable) -> Option<String> {
     program.has_memory_sanitizer.then(memory_sanitizer)
 }
 
-/// Returns the runtime of AddressSanitizer if the program needs it as its first library and the user preloads another
-/// one: then the runtime refuses to start.
+/// Returns the name of AddressSanitizer's runtime if it will refuse to start the program: the runtime must be loaded
+/// first, but the user preloads another library.
 #[must_use]
 pub(crate) fn refusing_runtime(program: &Executable) -> Option<&str> {
     let is_of_asan = |name: &str| name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan");
@@ -132,7 +133,7 @@ pub(crate) fn reason(app: &App) -> String {
     })
 }
 
-/// Returns the reason why AddressSanitizer refused to start a program that is linked with the library.
+/// Returns the reason why AddressSanitizer refused to start a program that is linked with the library, with a remedy.
 fn refusal(program: &Executable) -> Option<String> {
     let runtime = refusing_runtime(program)?;
     Some(format!(
@@ -154,8 +155,8 @@ fn memory_sanitizer() -> String {
         .into()
 }
 
-/// Returns the reason why the hooks of the library would not be called: the user preloads another library with hooks of
-/// the same name.
+/// Returns the reason why the library's hooks would not be called: `LD_PRELOAD` names another library that has hooks
+/// with the same names. Returns `None` if there is no such library.
 fn hooks_of_others() -> Option<String> {
     let libraries = preloaded()?;
     let libraries = libraries.to_string_lossy();
@@ -171,7 +172,7 @@ pub(crate) fn is_library(entry: &str) -> bool {
     name.starts_with("libtracer.so") || [BUILT_NAME, INSTALLED_NAME].contains(&name)
 }
 
-/// Returns the last part of the path of a library.
+/// Returns the file name in the path of a library.
 #[must_use]
 pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()

@@ -26,7 +26,8 @@ pub(super) struct Column {
     reader: Option<ColumnReader>,
     is_optional: bool,
     values: Values,
-    /// The definition level of each row of the batch: 0 if the row has no value. Empty if every row must have a value.
+    /// The definition level of each row of the batch: 0 if the row has no value. The list is empty if every row must
+    /// have a value.
     levels: Vec<i16>,
     /// The index of the next row in the batch; `value` is the index of the next value, of which there may be fewer.
     row: usize,
@@ -129,7 +130,7 @@ fn lacks_rows() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a column lacks rows")
 }
 
-/// Returns the least and the greatest integer of a column in a row group, if its statistics have them.
+/// Returns the smallest and the largest integer of a column in a row group, if the row group's statistics state them.
 pub(super) fn integers(group: &RowGroupMetaData, name: &str) -> Option<(i64, i64)> {
     match group.column(number_of(group, name)?).statistics()? {
         Statistics::Int64(of) => Some((*of.min_opt()?, *of.max_opt()?)),
@@ -137,7 +138,7 @@ pub(super) fn integers(group: &RowGroupMetaData, name: &str) -> Option<(i64, i64
     }
 }
 
-/// Returns the text of a column that all rows of a row group have, if its statistics show that.
+/// Returns the text of a column if all rows of a row group have the same text, according to the row group's statistics.
 pub(super) fn only_text<'a>(group: &'a RowGroupMetaData, name: &str) -> Option<&'a str> {
     let statistics = group.column(number_of(group, name)?).statistics()?;
     let has_all = statistics.null_count_opt() == Some(0);
@@ -145,7 +146,7 @@ pub(super) fn only_text<'a>(group: &'a RowGroupMetaData, name: &str) -> Option<&
     (has_all && least == greatest).then(|| std::str::from_utf8(least).ok()).flatten()
 }
 
-/// Returns whether no row of a row group has a value in a column, as its statistics show.
+/// Returns whether no row of a row group has a value in a column, according to the row group's statistics.
 pub(super) fn is_empty(group: &RowGroupMetaData, name: &str) -> bool {
     let of = number_of(group, name).map(|number| group.column(number));
     of.is_some_and(|of| {

@@ -1,8 +1,8 @@
-//! The part of a data set that a command wants: the rest is left out unread, as far as the set's files show what is in
-//! them.
+//! The part of a data set that a command wants. The rest is not read, as far as the metadata of the set's files show
+//! that it is not wanted.
 //!
-//! The lines that are left out are those that no view of the part looks at. The lines of a thread that state something
-//! about it (`#`), the calls that enter spans, and the time of its last line always stay.
+//! Only lines that no view of the wanted part needs are left out. These lines of a thread are always kept: `#` lines,
+//! calls that enter spans, and the time of the last line.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -23,8 +23,8 @@ use crate::time::anchor::Anchor;
 use crate::time::clocks::{Clocks, TickClock};
 use crate::time::point_of_time::{Period, When};
 
-/// The number of nanoseconds before and after the wanted period whose lines are made, too: more than the difference
-/// between the clocks that this module and the view get from different choices of readings.
+/// The number of nanoseconds by which the wanted period is extended on both sides. It is more than the difference
+/// between the clocks of this module and those of the view, which are computed from different readings.
 const AROUND_NS: u64 = 1_000_000_000;
 
 /// The wanted ticks of a boot: the first wanted ticks, and the first ticks after the wanted ones.
@@ -33,14 +33,14 @@ const EVERYTHING: Bounds = (0, u64::MAX);
 /// The bounds of a thread that is not wanted.
 pub(super) const NOTHING: Bounds = (u64::MAX, 0);
 
-/// The wanted part of a set, in the units of its columns.
+/// The wanted part of a set: the ticks, processes and threads to read, in the types of the set's columns.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     /// The wanted ticks of each boot; `None` if all are wanted.
     by_boot: Option<HashMap<String, Bounds>>,
     processes: Vec<i64>,
     threads: Vec<i64>,
-    /// The ids of the wanted threads as texts, which are searched in the labels of threads.
+    /// The ids of the wanted threads as text: a thread whose label contains such a text may be wanted, too.
     numbers: Vec<String>,
 }
 
@@ -49,13 +49,13 @@ pub(super) struct Limits {
 pub(super) enum Extent {
     /// Nothing of the row group is read.
     Nothing,
-    /// The wanted rows, and those of the other rows that always stay. The flag says whether the calls in the other rows
-    /// are followed, because they may enter spans.
+    /// The wanted rows, and the other rows that are always kept. If the flag is true, calls are followed even in rows
+    /// that are not wanted, because they may enter spans.
     Wanted(bool),
 }
 
 impl Limits {
-    /// Returns the limits of `part` in the set at `set`, which consists of `files`.
+    /// Returns the limits for reading `part` of the set at `set`, which consists of `files`.
     pub(super) fn of(part: &Part, set: &Path, files: &[FilePlace]) -> Limits {
         let has_period = part.since.is_some() || part.until.is_some();
         // If a file cannot be read, all rows are wanted, and reading them shows the error.
@@ -80,19 +80,19 @@ impl Limits {
         of_boot.copied().unwrap_or(EVERYTHING)
     }
 
-    /// Returns whether a thread may be wanted.
+    /// Returns whether a thread may be wanted, given its process id, its id and its label.
     pub(super) fn wants_thread(&self, pid: Option<i64>, tid: i64, label: &str) -> bool {
         let of_process = self.processes.is_empty() || pid.is_none_or(|pid| self.processes.contains(&pid));
         of_process && (self.threads.is_empty() || self.threads.contains(&tid) || self.has_number(label))
     }
 
-    /// Returns whether a label has the number of a wanted thread in it.
+    /// Returns whether a label contains the id of a wanted thread.
     fn has_number(&self, label: &str) -> bool {
         self.numbers.iter().any(|number| label.contains(&number[..]))
     }
 
-    /// Returns the part of a row group that is read. `is_last` says whether the row group is the last one of its file,
-    /// which is always read because it shows the times of last lines.
+    /// Returns the part of a row group that is read. If the row group is the last one of its file (`is_last`), it is
+    /// always read, because it shows the time of each thread's last line.
     pub(super) fn extent(&self, group: &dyn RowGroupReader, is_last: bool) -> Extent {
         let of = group.metadata();
         let has_spans = !is_empty(of, "span");
@@ -138,7 +138,7 @@ impl Limits {
 pub(super) enum RowKind {
     /// A row that can be left out: the meaning of the other rows does not depend on it.
     Plain,
-    /// A row of a call, which may enter a span in which later calls are.
+    /// A row for entering or leaving a call. The call may enter a span that contains later calls.
     Call,
     /// A statement about the thread, the run or the clocks.
     Statement,
@@ -154,14 +154,14 @@ impl RowKind {
     }
 }
 
-/// Returns the least and the greatest ticks of a row group.
+/// Returns the smallest and the largest ticks of a row group, according to its statistics.
 fn ticks_of(group: &RowGroupMetaData) -> Option<Bounds> {
     let (first, last) = integers(group, "ticks")?;
     // Ticks from 2^63 on stand as negative numbers.
     (first >= 0).then(|| (first.unsigned_abs(), last.unsigned_abs()))
 }
 
-/// Returns the wanted ticks of each boot; `None` if the files do not show them.
+/// Returns the wanted ticks of each boot; `None` if they cannot be determined from the files.
 fn bounds_of_boots(
     part: &Part,
     set: &Path,
@@ -199,13 +199,14 @@ fn bounds_of_boots(
     }))
 }
 
-/// Returns the clocks of all boots, computed from the readings that `some` selects from those of each thread.
+/// Returns the clocks of all boots. They are computed from those readings of each thread that `some` selects.
 fn clocks_through(threads: &[(Run, Vec<Anchor>)], some: impl Fn(&[Anchor]) -> Vec<Anchor>) -> Clocks {
     Clocks::through(threads.iter().map(|(run, anchors)| (run, some(anchors))))
 }
 
-/// Returns the wanted ticks of each boot according to `clocks`; `None` if these do not determine them. `ends` are the
-/// ticks of the first and of the last row of each boot.
+/// Returns the wanted ticks of each boot according to `clocks`; `None` if they cannot be determined, for example because
+/// a boot has no clock or a time may have several ticks. `ends` are the ticks of the first and of the last row of each
+/// boot.
 fn bounds_by(
     part: &Part,
     ends: &HashMap<String, Bounds>,
@@ -241,10 +242,11 @@ fn bounds_by(
     Some(bounds)
 }
 
-/// The threads of a set, each by its machine, its run and its id, with their runs and their readings of clocks.
+/// The run and the clock readings of each thread of a set. The key is the machine, the name of the run, and the thread
+/// id.
 type Readings = HashMap<(String, String, Option<i64>), (Option<Run>, Vec<Anchor>)>;
 
-/// Adds the readings in a file of the table `clocks` to `runs`.
+/// Adds the clock readings in a file of the table `clocks` to `runs`.
 fn read_clocks(path: &Path, runs: &mut Readings) -> io::Result<()> {
     let reader = open(File::open(path)?)?;
     for number in 0..reader.num_row_groups() {

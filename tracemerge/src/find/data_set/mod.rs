@@ -1,10 +1,10 @@
 //! The runs of a data set as traces.
 //!
-//! The rows of the table `records` become the lines of a file for each thread of each run, in memory or, if that is too
-//! little, in temporary files without names. So every command reads a set like the traces from which it was made, as
-//! far as the set has their content: functions have names instead of addresses, and messages have no sites and no
-//! values. If only a part is wanted ([`limits`]), row groups without it are not read, and of the others only the rows
-//! in it become lines.
+//! The rows of the table `records` become lines, in one file for each thread of each run. These files are in memory or,
+//! if that is too little, temporary files without names. So every command reads a set like the traces from which it was
+//! made, as far as the set has their content: functions have names instead of addresses, and messages have no sites and
+//! no values. If a command wants only a part of the set (see [`limits`]), row groups outside of the part are not read,
+//! and only the rows in the part become lines.
 
 mod columns;
 mod limits;
@@ -33,7 +33,8 @@ use crate::ui::messages::{Messages, count, shown};
 const RECORDS: &str = "records";
 /// The number of bytes of lines in memory above which the lines of the largest threads are written to temporary files.
 const MAX_BYTES: usize = 128 << 20;
-/// The number of bytes of its lines in memory from which on a thread counts as large.
+/// The minimum size of a large thread's lines in memory, in bytes: only the lines of large threads are written to
+/// files.
 const LARGE: usize = 64 << 10;
 
 /// Returns whether a directory is a data set: its table of runs has a file with the metadata of a data set.
@@ -87,7 +88,7 @@ pub(super) fn traces(set: &Path, part: &Part, messages: &mut Messages) -> Result
     Ok(traces.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// The threads of a data set while their lines are made.
+/// The threads of a data set, while their lines are made from rows.
 struct Threads<'a> {
     set: &'a Path,
     limits: &'a Limits,
@@ -109,14 +110,14 @@ struct Columns {
     run: Column,
     tid: Column,
     kind: Column,
-    /// The boots of the threads; with `pid` and `thread`, this column shows whether a thread is wanted.
+    /// The boot of each row's thread. This column, `pid` and `thread` show whether the thread is wanted.
     boot: Column,
     pid: Column,
     thread: Column,
-    /// The functions of calls; with `span`, this column is needed for rows of calls, even if they become no lines.
+    /// The function of a call. This column and `span` are read for all calls, even for those that become no lines.
     function: Column,
     span: Column,
-    /// The positions in the source; like `message`, this column is needed only for rows that become lines.
+    /// The position of the call in the source. This column and `message` are read only for rows that become lines.
     place: Column,
     message: Column,
 }
@@ -146,16 +147,18 @@ impl Columns {
     }
 }
 
-/// What becomes of a row of the table.
+/// The use that is made of a row of the table `records`.
 #[derive(Clone, Copy)]
 enum Use {
     /// The row is left out: it lacks ticks, a run, a thread or a kind.
     Nothing,
     /// The row becomes a line of the thread with this index.
     Line(usize),
-    /// The row is a call of the thread with this index, and becomes no line. Later calls may be inside of the call.
+    /// The row enters or leaves a call of the thread with this index, and becomes no line. It is followed, because the
+    /// call may contain later ones.
     Call(usize),
-    /// The row belongs to the thread with this index, and becomes no line. Only its time counts.
+    /// The row belongs to the thread with this index and becomes no line. Only its ticks are used: the trace may end
+    /// there.
     Time(usize),
 }
 
@@ -178,8 +181,8 @@ impl Threads<'_> {
         Ok(())
     }
 
-    /// Adds the wanted rows of a row group, and those of the other rows that always stay. `with_calls` says whether the
-    /// calls in the other rows are followed.
+    /// Adds the lines of the wanted rows of a row group, and of the other rows that are always kept. `with_calls` says
+    /// whether calls are followed in rows that are not wanted.
     fn read_group(&mut self, group: &dyn RowGroupReader, with_calls: bool) -> io::Result<()> {
         let mut columns = Columns::open(group)?;
         let mut left = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
@@ -226,7 +229,7 @@ impl Threads<'_> {
         Ok(())
     }
 
-    /// Decides what becomes of the next row. `with_calls` says whether calls that are not wanted are followed.
+    /// Decides how the next row is used. `with_calls` says whether calls are followed in rows that are not wanted.
     fn use_of_row(&mut self, columns: &mut Columns, with_calls: bool) -> io::Result<Use> {
         let Columns { ticks, host, run, tid, kind, boot, pid, thread, .. } = columns;
         let (ticks, host, run) = (ticks.integer(), host.text()?.unwrap_or_default(), run.text()?);
@@ -259,7 +262,7 @@ impl Threads<'_> {
         })
     }
 
-    /// Writes lines of the largest threads to temporary files, if there are too many in memory.
+    /// Writes the lines of large threads to temporary files, if all lines take more than `MAX_BYTES` in memory.
     fn make_room(&mut self) -> io::Result<()> {
         if self.bytes <= MAX_BYTES {
             return Ok(());

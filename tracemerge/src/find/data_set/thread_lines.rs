@@ -1,4 +1,4 @@
-//! The lines of a thread, made of the rows of a data set.
+//! The lines of a thread, which are made from the rows of a data set.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -26,10 +26,11 @@ pub(super) struct Row<'a> {
     pub span: Option<i64>,
 }
 
-/// A call of the thread that has not ended in the rows that were read so far.
+/// A call of the thread that was entered, but not left, in the rows that were read so far.
 struct OpenCall {
     function: String,
-    /// The span in which the call is; `entered` has the same span if the call itself enters it.
+    /// The span that contains the call. If the call itself enters that span, `entered` has the same number; otherwise
+    /// it is `None`.
     span: Option<i64>,
     entered: Option<u64>,
 }
@@ -43,7 +44,7 @@ pub(super) struct ThreadLines {
     /// The wanted ticks of the thread.
     bounds: Bounds,
     prefix: Prefix,
-    /// The lines in memory, which are not in the temporary `file` yet.
+    /// The lines that are in memory, because they have not been written to the temporary `file` yet.
     lines: Vec<u8>,
     file: Option<File>,
     open: Vec<OpenCall>,
@@ -86,7 +87,7 @@ impl ThreadLines {
         self.lines.len()
     }
 
-    /// Appends the line, or the lines, of a record. Returns the number of their bytes.
+    /// Appends a record as one or more lines. Returns the number of bytes that were added.
     pub(super) fn add(&mut self, ticks: Ticks, kind: &str, row: &Row<'_>) -> usize {
         let before = self.lines.len();
         self.put(ticks, kind, row);
@@ -99,7 +100,7 @@ impl ThreadLines {
         self.last_row = ticks.0;
     }
 
-    /// Begins or ends a call whose record becomes no line: later calls may be inside of this call.
+    /// Enters or leaves a call whose record becomes no line, because the call may contain later ones.
     pub(super) fn follow(&mut self, ticks: Ticks, kind: &str, row: &Row<'_>) {
         if kind == "enter" {
             self.enter(row);

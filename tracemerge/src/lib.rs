@@ -72,8 +72,8 @@ use crate::view::export::text::TraceLayout;
 use crate::view::layout::{Layout, NamedView};
 use crate::view::request::{ClosingView, Request};
 
-/// Reports a panic, which is a bug in this program, in the format of all its messages. For programs that only call
-/// [`main`] or [`cargo_tracer`].
+/// Reports each later panic of the process, which is a bug in this program, in the format of all its messages. Only for
+/// programs that do nothing but call [`main`] or [`cargo_tracer`].
 pub use crate::ui::console::take_panics;
 
 /// Runs `cargo tracer` with `args`, the first of which is the program's own name, and returns the exit status.
@@ -200,7 +200,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Merges traces if no subcommand is named. The first word may then be a misspelt subcommand, so it is checked before.
+/// Merges traces, for a command line without a subcommand. Before, checks the first word, which may be a misspelt
+/// subcommand.
 fn merge_without_command(merge: Merge) -> u8 {
     let checked = run_and_report(false, |_| {
         let first = merge.apps.first().cloned().unwrap_or_default();
@@ -216,8 +217,8 @@ fn merge(merge: Merge) -> u8 {
     if follow { self::follow(&request, apps) } else { view(request, apps) }
 }
 
-/// Returns the layout of `format`, which is for other programs; the layout of a merge if it is `None`. `split` is the
-/// maximum number of records of a page, if there are to be several pages.
+/// Returns the layout of the output format `format`; if it is `None`, the layout of merged text. If `split` is given,
+/// the output consists of several pages with at most this number of records each.
 fn layout_of(format: Option<&'static OutputFormat>, split: Option<u64>) -> Arc<dyn Layout> {
     match (format, split) {
         (Some(_), Some(records)) => Arc::new(Pages(records)),
@@ -233,7 +234,7 @@ fn follow(request: &Request, apps: Vec<PathBuf>) -> u8 {
     })
 }
 
-/// Writes or shows the traces of `apps` as `request` says.
+/// Writes the traces of `apps` to a file or shows them, as `request` says.
 fn view(request: Request, apps: Vec<PathBuf>) -> u8 {
     // An interrupted merge deletes its temporary file.
     Signals::take();
@@ -243,7 +244,7 @@ fn view(request: Request, apps: Vec<PathBuf>) -> u8 {
     })
 }
 
-/// Returns the applications at the paths `apps`; if there are none, the application of the newest traces.
+/// Returns the applications at the paths `apps`; if there are no paths, the application of the newest traces.
 fn open_apps(apps: Vec<PathBuf>, messages: &Messages) -> Result<Vec<App>, Error> {
     if apps.is_empty() {
         return Ok(vec![newest_app(messages)?]);

@@ -32,11 +32,11 @@ use crate::ui::messages::{Grouped, Messages, count};
 pub(crate) struct Scale {
     own: Arc<TickClock>,
     reference: Arc<TickClock>,
-    /// The order of clocks that messages prove, and the number of the own clock in it; `None` if the wall clocks
-    /// decide.
+    /// The order of the clocks, as the messages between the machines prove it, and the number of the own clock in this
+    /// order; `None` if the wall clocks decide instead.
     proved: Option<(Arc<Order>, u32)>,
-    /// The sum of the errors that the systems state for the own wall clock and for that of the reference, in
-    /// nanoseconds.
+    /// The largest possible error of a conversion by the wall clocks, in nanoseconds: the sum of the errors that the
+    /// operating systems state for the own wall clock and for the reference's. `None` if one of them states no error.
     wall_error: Option<u64>,
 }
 
@@ -57,8 +57,8 @@ impl Scale {
         self.reference.ticks(self.own.ascending_wall(Ticks(ticks))).0
     }
 
-    /// Returns the earliest and the latest time of a line that was converted to the reference machine's `ticks`, in
-    /// nanoseconds of that machine's steady time; `None` on a side that nothing limits.
+    /// Returns the earliest and the latest time at which a line can have been recorded, in nanoseconds of the reference
+    /// machine's steady time. `ticks` are the line's ticks after the conversion. An end is `None` if nothing limits it.
     #[must_use]
     pub(crate) fn limits(&self, ticks: Ticks) -> (Option<i64>, Option<i64>) {
         let time = self.time(ticks);
@@ -73,7 +73,7 @@ impl Scale {
         (Some(earliest).filter(|time| *time != i64::MIN), Some(latest).filter(|time| *time != i64::MAX))
     }
 
-    /// Returns the reference machine's steady time at its `ticks`, in nanoseconds.
+    /// Returns the reference machine's steady time, in nanoseconds, when its counter has `ticks`.
     #[must_use]
     pub(crate) fn time(&self, ticks: Ticks) -> i64 {
         steady(&self.reference, ticks)
@@ -90,8 +90,8 @@ impl Scale {
         errors.last().copied().filter(|_| errors.len() == knots)
     }
 
-    /// Returns the nanoseconds by which the time of a line that was converted to the reference machine's `ticks` may be
-    /// wrong; `None` if nothing limits it on one side.
+    /// Returns by how many nanoseconds the time of a line may be wrong; `None` if the error has no limit on one side.
+    /// `ticks` are the line's ticks after the conversion.
     #[must_use]
     pub(crate) fn error_ns(&self, ticks: Ticks) -> Option<u64> {
         let (earliest, latest) = self.limits(ticks);
@@ -99,14 +99,14 @@ impl Scale {
     }
 }
 
-/// The outcome of aligning the traces of one boot.
+/// The result of `align` for the traces of one boot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Aligned {
     /// Whether the boot's traces are merged together with those of the previous boot, in the same ticks.
     pub joins: bool,
-    /// The conversion of the ticks of the boot's first run; `None` if they stay.
+    /// The conversion of the ticks of the boot's first run; `None` if its ticks were not converted.
     pub scale: Option<Scale>,
-    /// A run of the boot whose ticks the lines have now; `None` if their ticks were not converted.
+    /// A run of the reference boot, to whose ticks the lines were converted; `None` if they were not converted.
     pub reference: Option<Run>,
 }
 
@@ -119,9 +119,9 @@ pub(crate) fn note_one_machine(sync: &[SyncPatterns], messages: &mut Messages) {
     }
 }
 
-/// Puts the sources of boots that overlap in time into one group and converts their ticks. If `sync` finds messages
-/// between boots, all boots become one group. `runs` has the runs of the files. Returns the outcome for each boot, in
-/// the order that `boots` had before the call.
+/// Puts the sources of boots that overlap in time into one group, and converts the ticks of a group to those of its
+/// first boot. If `sync` finds messages between boots, all boots become one group. `runs` are the runs of the sources.
+/// Returns the results in the order that `boots` had before the call.
 ///
 /// # Errors
 /// No space is left for the lines with converted ticks.
@@ -168,17 +168,17 @@ pub(crate) fn align(
     Ok(all)
 }
 
-/// Returns for each boot the index of the boot whose ticks its lines get by the wall clock: the first of the boots that
-/// overlap it in time, or itself.
+/// Returns for each boot the index of the boot to whose ticks its lines are converted: the first boot of a group of
+/// boots that overlap in time by the wall clock. If a boot overlaps no other one, this is its own index.
 pub(super) fn join_groups(boots: &[Vec<Source>], runs: &[Vec<Option<Run>>], clocks: &Clocks) -> Vec<usize> {
     let periods: Vec<_> =
         boots.iter().zip(runs).map(|(sources, runs)| period(sources, runs, clocks)).collect();
     references(&periods)
 }
 
-/// Returns for each boot the index of the boot whose ticks it gets: its own index, or that of an earlier boot.
-/// `periods` has the wall times of the boots, in the order of their beginnings. Boots belong to one group as long as
-/// each begins before an earlier boot of the group has ended.
+/// Returns for each boot the index of the first boot in its group, to whose ticks its lines are converted. `periods`
+/// are the wall times of the boots, sorted by their beginnings. A boot that begins before the group of the previous
+/// boot has ended belongs to that group; otherwise it begins a new group.
 fn references(periods: &[Option<(u64, u64)>]) -> Vec<usize> {
     let (mut reference, mut end) = (0, None);
     let mut references = Vec::with_capacity(periods.len());
@@ -220,7 +220,7 @@ fn first_run(runs: &[Option<Run>]) -> Option<&Run> {
     runs.iter().flatten().next()
 }
 
-/// Returns the wall times between which the files of a boot have lines; `None` if the boot's clock is not known.
+/// Returns the wall times of the first and of the last line of a boot; `None` if the boot's clock is not known.
 fn period(sources: &[Source], runs: &[Option<Run>], clocks: &Clocks) -> Option<(u64, u64)> {
     let clock = clocks.of(first_run(runs)?).filter(|clock| clock.rate_is_known())?;
     let ends = || sources.iter().filter_map(Source::ends);
@@ -228,8 +228,8 @@ fn period(sources: &[Source], runs: &[Option<Run>], clocks: &Clocks) -> Option<(
     Some((clock.wall(Ticks(first)).0, clock.wall(Ticks(last)).0))
 }
 
-/// Converts the ticks of the lines of `sources` to the ticks of the boot whose runs are `references`. Returns the
-/// conversion for the first run; `None` if a clock is not known.
+/// Converts the ticks of `sources`, which belong to the `runs` of one boot, to the ticks of another boot, whose runs
+/// are `references`. Returns the conversion for the first run; `None` if a clock is not known.
 fn rekey(
     sources: &mut [Source],
     runs: &[Option<Run>],
@@ -259,13 +259,13 @@ fn rekey(
     Ok(scale)
 }
 
-/// Returns the largest error, in nanoseconds, that the machine's system states for its wall clock; `None` if it states
-/// none.
+/// Returns the largest error that the operating system states for the machine's wall clock, in nanoseconds; `None` if
+/// it states no error.
 pub(crate) fn stated_error(clock: &TickClock) -> Option<u64> {
     clock.anchors().iter().filter_map(|anchor| anchor.error).max()
 }
 
-/// A source that is not text, with ticks converted to those of another machine.
+/// A source that renders its lines, and whose ticks are converted to those of another machine.
 #[derive(Debug)]
 struct ScaledSource {
     own: Box<dyn LineSource>,
@@ -273,7 +273,7 @@ struct ScaledSource {
 }
 
 impl ScaledSource {
-    /// Returns the smallest of the source's own ticks that are converted to `ticks` or more.
+    /// Returns the smallest of the source's own ticks whose conversion is `ticks` or more.
     fn own_ticks(&self, ticks: u64) -> u64 {
         let Some((first, last)) = self.own.period() else { return ticks };
         let (mut low, mut high) = (first, last.saturating_add(1));
@@ -284,7 +284,7 @@ impl ScaledSource {
         low
     }
 
-    /// Converts a range of the other machine's ticks to a range of the source's own ticks.
+    /// Converts a range of the reference machine's ticks to a range of the source's own ticks.
     fn own_times(&self, from: u64, until: Option<u64>) -> (u64, Option<u64>) {
         (if from == 0 { 0 } else { self.own_ticks(from) }, until.map(|until| self.own_ticks(until)))
     }
@@ -345,7 +345,7 @@ impl LineSource for ScaledSource {
     }
 }
 
-/// Returns lines with their ticks converted.
+/// Returns `lines` after the conversion of their ticks.
 fn convert_lines(lines: &[u8], scale: &Scale) -> Vec<u8> {
     let mut out = Vec::with_capacity(lines.len());
     // Writing to memory does not fail.
@@ -353,7 +353,7 @@ fn convert_lines(lines: &[u8], scale: &Scale) -> Vec<u8> {
     out
 }
 
-/// Writes lines with their ticks converted into a file without a name, and returns its mapping.
+/// Converts the ticks of `lines`, writes the result into a temporary file without a name, and maps this file.
 fn convert_to_file(lines: &[u8], scale: &Scale) -> io::Result<Map> {
     let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile()?);
     rewrite(lines, scale, &mut out)?;
@@ -385,8 +385,8 @@ fn rewrite(bytes: &[u8], scale: &Scale, out: &mut impl Write) -> io::Result<()> 
     }
 }
 
-/// Converts the ticks in the payload of a `#` line. Returns the line without the ticks at its beginning; `None` if its
-/// payload has no ticks that belong on the merged scale.
+/// Converts the ticks in the payload of a `#` line. Returns the line without its own ticks, with which a line begins.
+/// Returns `None` if the payload has no ticks to convert.
 fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     let line = Line::parse(strip_line_feed(text)).ok()?;
     let (payload, mut out) = (convert_meta(line.payload, scale)?, Vec::new());
@@ -395,8 +395,7 @@ fn anchor_line(text: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     Some(out[trace_format::line::TICKS_DIGITS..end].to_vec())
 }
 
-/// Returns the payload of a `#` line with its ticks converted; `None` if it has no ticks that belong on the merged
-/// scale.
+/// Returns the payload of a `#` line after the conversion of the ticks in it; `None` if it has no ticks to convert.
 fn convert_meta(payload: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     let convert = |ticks: Ticks| Ticks(scale.convert(ticks.0));
     let meta = match Meta::parse(payload)? {
@@ -413,8 +412,8 @@ fn convert_meta(payload: &[u8], scale: &Scale) -> Option<Vec<u8>> {
     Some(converted)
 }
 
-/// Reports that several scales of ticks were put on one: the scales of several machines, or of two clocks of one
-/// machine.
+/// Reports that lines with different scales of ticks were put on one scale. The scales are those of several machines,
+/// or of two clocks of one machine.
 fn report(clocks: &Clocks, scales: u64, messages: &mut Messages) {
     let strayed = clocks.each().map(|(_, clock)| clock.uncertainty_ns()).max().unwrap_or(0);
     let strayed = Grouped(strayed);

@@ -1,4 +1,5 @@
-//! Puts traces of several machines on one scale of ticks by the messages between them.
+//! Puts the traces of several machines on one scale of ticks, by the messages that the machines have sent to each
+//! other.
 
 use std::sync::Arc;
 
@@ -22,34 +23,35 @@ const MOST_MACHINES: usize = 1000;
 /// The clocks of several machines in the order that messages prove.
 #[derive(Debug)]
 pub(super) struct Alignment {
-    /// The index of the boot whose ticks all lines get.
+    /// The index of the boot to whose ticks all lines are converted.
     pub reference: usize,
     /// The times of all clocks, on the scale of the reference clock.
     pub order: Arc<Order>,
-    /// The number of each boot's clock in `order`; `None` if the boot's clock is not known.
+    /// The number in `order` of each boot's clock; `None` if the boot's clock is not known.
     pub numbers: Vec<Option<u32>>,
-    /// The messages between the boots, which are given by their indexes; [`Order::verdicts`] has the judgement about
-    /// each message.
+    /// The messages between boots. Each message names its boots by their indices; [`Order::verdicts`] has the verdict
+    /// on each message, in the same order.
     pub messages: Vec<Message>,
 }
 
 impl Alignment {
-    /// Returns the nanoseconds by which the times of the boot with the index `place` may be wrong at the knots of its
-    /// clock, the readings with computed times, in ascending order. Knots that are not limited on both sides are left
-    /// out.
+    /// Returns by how many nanoseconds the times of the boot with the index `place` may be wrong, in ascending order.
+    /// There is one value for each knot of the boot's clock (a reading for which a time was computed), except for knots
+    /// whose error has no limit on one side.
     pub(super) fn errors(&self, place: usize) -> Vec<u64> {
         let number = self.numbers.get(place).copied().flatten();
         number.map_or_else(Vec::new, |number| self.order.errors(number))
     }
 
-    /// Returns the knots, the readings with computed times, of the clock of the boot with the index `place`; empty if
-    /// the clock is not known.
+    /// Returns the knots of the clock of the boot with the index `place`: the readings of the clock for which times
+    /// were computed. The list is empty if the clock is not known.
     pub(super) fn knots(&self, place: usize) -> &[Knot] {
         let number = self.numbers.get(place).copied().flatten();
         number.and_then(|number| self.order.knots.get(number as usize)).map_or(&[], |knots| knots)
     }
 
-    /// Returns whether the order of a boot's lines rests on an assumption, at least in part.
+    /// Returns whether the order of the lines of the boot with the index `place` is based on an assumption, at least in
+    /// part.
     pub(super) fn is_assumed(&self, place: usize) -> bool {
         let number = self.numbers.get(place).copied().flatten();
         number.is_some_and(|number| self.order.assumed.get(number as usize) == Some(&true))
@@ -113,12 +115,13 @@ pub(super) fn align_by_messages(
     Some(solved)
 }
 
-/// Returns the reading of a clock, its steady time in nanoseconds, at `ticks`.
+/// Returns the steady time of a clock at `ticks`, in nanoseconds.
 pub(super) fn steady(clock: &TickClock, ticks: Ticks) -> i64 {
     i64::try_from(clock.steady(ticks)).unwrap_or(i64::MAX)
 }
 
-/// Solves the order of all clocks, with the clock of the boot `reference` as the first one, whose ticks all lines get.
+/// Computes the order of all clocks on the scale of the boot with the index `reference`, to whose ticks all lines will
+/// be converted.
 fn solved_by(
     reference: usize,
     own: &[Option<&Arc<TickClock>>],
@@ -264,7 +267,7 @@ fn report_order(
     }
 }
 
-/// Returns how certain the times of a boot are, in words: `±12 us`, the median over the trace.
+/// Returns a text that says how exact the times of a boot are, such as `±12 us`: the median of the errors in the trace.
 fn certainty(alignment: &Alignment, place: usize) -> String {
     let errors = alignment.errors(place);
     let unlimited = match (alignment.is_assumed(place), errors.is_empty()) {

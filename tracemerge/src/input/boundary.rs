@@ -1,12 +1,13 @@
-//! The search for the boundary in a sorted range from which on all lines have at least certain ticks. It looks at few
-//! lines only.
+//! A search in a sorted range for the boundary after which all lines have at least certain ticks. It reads only a few
+//! of the lines.
 
 use crate::file::lines::{Token, line_at, next_line_after, skip_bad, ticks_at};
 
-/// The number of bytes through which the search goes line by line: a few lines cost no more than another jump.
+/// The number of bytes that the search reads line by line, instead of jumping: reading a few lines costs no more than a
+/// jump.
 const LINEAR_SCAN_BYTES: usize = if cfg!(test) { 8 } else { 512 };
 
-/// A place between two lines of a sorted range, or at one of its ends.
+/// A position between two lines of a sorted range, or at one end of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Boundary {
     /// The boundary's offset in the bytes of the source.
@@ -16,8 +17,8 @@ pub(crate) struct Boundary {
 }
 
 impl Boundary {
-    /// Returns the boundary at the offset `at`, before all that begins there. Bytes at `at` that are not a line belong
-    /// to the first line after them.
+    /// Returns the boundary at the offset `at`. If the bytes there are not a line, they count as a part of the first
+    /// line after them.
     #[must_use]
     pub(crate) fn before(bytes: &[u8], at: usize) -> Boundary {
         let line = skip_bad(bytes, at);
@@ -41,13 +42,13 @@ impl Boundary {
 /// Finds the boundary before the first line with `ticks` or more. The boundary must lie between `low` and `high`;
 /// `step` is an estimate of its distance from `low` in bytes.
 ///
-/// If the bytes are not sorted after all, the result is still a boundary between a line with smaller ticks and one
-/// with `ticks` or more.
+/// If the bytes are not sorted after all, the result is still a boundary between a line with smaller ticks and one with
+/// `ticks` or more.
 ///
-/// This is an interpolation search: each look at a line measures how many ticks a byte takes in that part, from which
-/// the offset of the next look follows. Every fourth look is in the middle of the remaining range, so the number of
-/// looks grows at most with the logarithm of the distance. If lines come somewhat evenly, two or three looks are
-/// enough. The last few lines are walked through.
+/// This is an interpolation search: each line that it reads shows how many ticks a byte takes in this part, and so at
+/// which offset to read next. Every fourth line that it reads is in the middle of the remaining range, so the number of
+/// reads grows at most with the logarithm of the distance. If the ticks grow somewhat evenly, two or three reads are
+/// enough. The last few lines are read one by one.
 #[must_use]
 pub(crate) fn first_from(
     bytes: &[u8],
@@ -97,7 +98,8 @@ pub(crate) fn first_from(
     high
 }
 
-/// Estimates the number of bytes that `ticks` take, if `others`, another number of ticks, take `bytes`.
+/// Estimates how many bytes of lines correspond to `ticks`, if `others`, another number of ticks, correspond to
+/// `bytes`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -108,8 +110,9 @@ fn ahead(ticks: u64, bytes: usize, others: u64) -> usize {
     (ticks as f64 * bytes as f64 / others.max(1) as f64) as usize
 }
 
-/// Goes line by line from the offset `at` up to `limit`. Returns the boundary before the first line with `ticks` or
-/// more, or, as an error, the offset and the ticks of the last line with fewer ticks.
+/// Reads line by line from the offset `at` up to `limit`. Returns the boundary before the first line with `ticks` or
+/// more. If there is no such line up to `limit`, returns, as an error, the offset and the ticks of the last line that
+/// was read.
 fn walk(
     bytes: &[u8],
     ticks: u64,

@@ -1,7 +1,7 @@
-//! The findings of a merge, by file: they are kept small while the merge runs, and reported to the user when it is
-//! done.
+//! The problems that a merge finds in files, such as damaged bytes and lost records. They are collected while the merge
+//! runs, and reported to the user when it is done.
 //!
-//! A file with a million damaged places takes as much memory as one with three: only the first few are kept, and the
+//! A file with a million damaged places takes as much memory as one with three: only the first few are stored, and the
 //! others are counted.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use trace_format::meta::{LossReason, Meta, Name};
 use crate::ui::few::FirstItems;
 use crate::ui::messages::{Messages, are, count, shown, were};
 
-/// The findings in one file.
+/// The problems that were found in one file.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct FileFindings {
     /// The ranges of bytes that are not lines: the offset and the number of bytes of each.
@@ -22,34 +22,34 @@ struct FileFindings {
     /// The lines whose ticks are smaller than those of the previous line: the offset, the previous line's ticks, and
     /// the line's own ticks.
     breaks: FirstItems<(usize, u64, u64)>,
-    /// The number of `# backward` lines. The tracer, or the reader of a raw file, writes such a line if it sees smaller
-    /// ticks.
+    /// The number of `# backward` lines. Such a line says that ticks went back; the tracer or the reader of a raw file
+    /// writes it.
     backward: u64,
     /// The offset of the file's last line, if that has no line feed.
     torn: Option<usize>,
 }
 
-/// The findings of a merge.
+/// The problems that a merge has found, in all files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Findings {
     /// The number of lines that were merged, including the `# damaged` lines that the merge itself has added.
     pub lines: u64,
     files: BTreeMap<usize, FileFindings>,
     lost: Vec<(LossReason, u64)>,
-    /// The losses for reasons that this version does not know.
+    /// The numbers of records that were lost for reasons that this version does not know, by reason.
     lost_otherwise: Vec<(Name, u64)>,
-    /// The number of `# lost` lines from which the number of lost records cannot be read.
+    /// The number of `# lost` lines whose number of lost records is not readable.
     lost_unread: u64,
 }
 
 impl Findings {
-    /// Adds a damaged place: `bytes` bytes at the offset `at` of a source that are not a line.
+    /// Adds damage: the `bytes` bytes at the offset `at` of a source are not a line.
     pub(crate) fn damaged(&mut self, source: usize, at: usize, bytes: usize) {
         self.files.entry(source).or_default().damaged.push((at, bytes));
     }
 
-    /// Adds a break: the line at the offset `at` of a source has the ticks `after`, smaller than `before`, the ticks of
-    /// the previous line.
+    /// Adds a break: the line at the offset `at` of a source has the ticks `after`, which are smaller than the ticks
+    /// `before` of the previous line.
     pub(crate) fn broken(&mut self, source: usize, at: usize, before: u64, after: u64) {
         self.files.entry(source).or_default().breaks.push((at, before, after));
     }
@@ -59,7 +59,7 @@ impl Findings {
         self.files.entry(source).or_default().torn = Some(at);
     }
 
-    /// Adds the losses and backward steps that the payload of a `#` line reports to the counts.
+    /// Counts the loss or the backward step of ticks that the payload of a `#` line reports, if it reports one.
     pub(crate) fn metadata(&mut self, source: usize, payload: &[u8]) {
         if payload.starts_with(b"backward ") {
             self.files.entry(source).or_default().backward += 1;
@@ -83,7 +83,7 @@ impl Findings {
         }
     }
 
-    /// Adds the findings in lines that come after the lines of these findings.
+    /// Adds the findings `later`, which come from later lines of the same merge.
     pub(crate) fn append(&mut self, later: Findings) {
         self.lines += later.lines;
         for (source, of_file) in later.files {
@@ -100,7 +100,7 @@ impl Findings {
         self.lost_unread += later.lost_unread;
     }
 
-    /// Reports all findings to the user. `path` returns the path of the source with an index.
+    /// Reports all findings to the user. `path` returns the path of a source, given its index.
     pub(crate) fn report_to_user<'p>(&self, path: impl Fn(usize) -> &'p Path, messages: &mut Messages) {
         for (source, file) in &self.files {
             file.report_to_user(path(*source), messages);
@@ -134,18 +134,18 @@ impl Findings {
     }
 }
 
-/// Returns whether the user has asked for losses of this `reason`: a flight recorder keeps only the newest records, and
-/// a file with a limit only its newer half.
+/// Returns whether losses for this `reason` follow from a setting of the user: a flight recorder keeps only the newest
+/// records, and a file with a size limit keeps only its newer half.
 fn is_requested_loss(reason: LossReason) -> bool {
     matches!(reason, LossReason::Overwritten | LossReason::Rotated)
 }
 
-/// The greatest number of unknown reasons that are counted separately: a damaged file may have another reason in every
-/// line.
+/// The maximum number of unknown reasons that are counted separately: a damaged file may state a different reason in
+/// every line.
 pub(crate) const REASONS: usize = 16;
 
-/// Adds a loss to the losses for reasons that this version does not know. If there are [`REASONS`] reasons already, a
-/// loss for another reason is added to the last one.
+/// Adds `records` to the number of records that were lost for `reason`, which this version does not know. If `losses`
+/// has [`REASONS`] other reasons already, adds them to the last of these instead.
 pub(crate) fn add_loss(losses: &mut Vec<(Name, u64)>, reason: Name, records: u64) {
     let known = losses.iter().position(|(known, _)| *known == reason);
     let known = known.or_else(|| losses.len().checked_sub(1).filter(|_| losses.len() >= REASONS));
@@ -195,7 +195,7 @@ fn digits(ticks: u64) -> String {
     String::from_utf8_lossy(&ticks_digits(Ticks(ticks))).into_owned()
 }
 
-/// The counts in findings, which do not depend on the order in which lines were merged.
+/// The part of the findings that does not depend on the order in which lines were merged.
 #[cfg(test)]
 #[derive(Debug, PartialEq)]
 pub(crate) struct FindingCounts {

@@ -1,5 +1,5 @@
-//! The chosen traces, open for reading: their sources of lines with the origin of each, and logs of other programs, in
-//! the order of boots.
+//! The chosen traces, and logs of other programs, open for reading. Each is a source of lines with an origin; the
+//! sources are in the order of boots.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,19 +34,18 @@ pub(crate) struct Origin {
     pub is_shown: bool,
     /// Whether the origin is a log of another program, which has no process and no thread.
     pub is_log: bool,
-    /// Whether the sites of the origin's messages are known, because the source has them.
+    /// Whether the source records the sites of its messages.
     pub has_sites: bool,
-    /// The thread's waits for the tracer; `None` if the file has no `# end` line, or if the waits are counted at
-    /// another source of the same trace.
+    /// The thread's waits for the tracer. `None` if the file has no `# end` line, or if another source of the same
+    /// trace (its file, for a ring) has them.
     pub waited: Option<WaitedTime>,
-    /// The conversion from the clock of the origin's machine, if its lines were converted to the ticks of another
-    /// machine.
+    /// The conversion of the lines' ticks to those of another machine; `None` if they were not converted.
     pub foreign: Option<Scale>,
 }
 
 impl Origin {
-    /// Returns whether a record may be older than its `ticks` say. A line of a log that was written before the
-    /// counter's zero has the ticks 0, because ticks are not negative.
+    /// Returns whether a record with these `ticks` may be older than they say: a line of a log gets the ticks 0 if it
+    /// was written before the counter was 0, because ticks are not negative.
     #[must_use]
     pub(crate) const fn may_be_older(&self, ticks: Ticks) -> bool {
         self.is_log && ticks.0 == 0
@@ -69,19 +68,19 @@ pub(crate) struct WaitedTime {
 pub(crate) struct Inputs {
     /// The sources of each boot.
     pub boots: Vec<Vec<Source>>,
-    /// The origin of each source: the origins of the first boot's sources, then those of the next boot's.
+    /// The origins of all sources, in the same order: first those of the first boot's sources, then those of the next
+    /// boot's.
     pub origins: Vec<Origin>,
     /// The ticks of the first line and of the last line of each boot.
     pub ends: Vec<(u64, u64)>,
-    /// For each source whose ticks were converted to those of a reference machine, a run of that machine; otherwise
-    /// `None`.
+    /// For each source, a run of the reference machine to whose ticks it was converted; `None` if it was not converted.
     pub references: Vec<Option<Run>>,
 }
 
 impl Inputs {
-    /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale, by the messages
-    /// that `sync` finds between the machines. Reads the names of threads if `with_names`, which costs a look at the
-    /// beginning and the end of each file.
+    /// Maps the chosen files, reads the logs `with`, and puts traces of several machines on one scale of ticks, by the
+    /// messages that `sync` finds between the machines. If `with_names` is true, also reads the names of threads from
+    /// the beginning and the end of each file.
     ///
     /// # Errors
     /// No file can be mapped, or a log cannot be read.
@@ -161,7 +160,8 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Puts traces of several machines on one scale of ticks, and makes one boot of their sources.
+    /// Puts traces of several machines on one scale of ticks, and combines the sources of such machines as those of one
+    /// boot.
     fn align(&mut self, sync: &[SyncPatterns], messages: &mut Messages) -> Result<(), Error> {
         if self.boots.len() < 2 && sync.is_empty() {
             return Ok(());
@@ -192,8 +192,8 @@ impl Inputs {
         Ok(())
     }
 
-    /// Makes the sources leave out calls that certainly took less than `ns` nanoseconds and contain no records, if
-    /// leaving them out is cheap. The origins must have their clocks already.
+    /// Leaves out calls that certainly took less than `ns` nanoseconds and contain no records, in those sources in
+    /// which this is cheap. The clocks of the origins must be set before.
     pub(crate) fn leave_out_shorter_calls(&mut self, ns: u64) {
         for (origin, source) in self.origins.iter().zip(self.boots.iter_mut().flatten()) {
             source.leave_out_shorter_calls(origin.clock.ticks_within(ns));
@@ -205,16 +205,16 @@ impl Inputs {
         self.origins.iter().zip(self.boots.iter().flatten())
     }
 
-    /// Reads the clocks of the sources. The lines of a source with a reference have the ticks of the reference's machine,
-    /// so its clock lines are no readings of its own clock.
+    /// Reads the clocks of the sources. Skips sources whose ticks were converted to those of a reference machine: their
+    /// clock lines no longer show readings of their own clock.
     #[must_use]
     pub(crate) fn own_clocks(&self) -> Clocks {
         let own = self.files().zip(&self.references).filter(|(_, reference)| reference.is_none());
         clocks_of(own.filter_map(|((origin, source), _)| Some((origin.run.as_ref()?, source))))
     }
 
-    /// Leaves out the bytes that files have lost by truncation, and stores in `ends` the new length of each such file.
-    /// Returns whether a file has become shorter since the last call.
+    /// Shortens each source whose file was truncated to the bytes that the file still has, and stores its new length in
+    /// `ends`, by path. Returns whether a file was truncated since the last call.
     pub(crate) fn give_up_truncated(&mut self, ends: &mut BTreeMap<PathBuf, usize>) -> bool {
         let mut any = false;
         for source in self.boots.iter_mut().flatten() {

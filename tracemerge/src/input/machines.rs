@@ -1,5 +1,5 @@
-//! The machines of traces, and the certainty of the times of each machine relative to the other machines. It is
-//! computed without a merge.
+//! The machines from which traces come, and how exactly the times of each machine are known relative to the others.
+//! This is computed without a merge.
 
 use trace_format::meta::Run;
 
@@ -10,20 +10,21 @@ use crate::input::sync::SyncPatterns;
 use crate::time::order::Verdict;
 use crate::ui::messages::Messages;
 
-/// A machine and the certainty of its times.
+/// A machine, and how exactly its times are known relative to the other machines.
 #[derive(Debug)]
 pub(crate) struct Machine {
     /// The id of the machine's boot; empty if no file names it.
     pub boot: Vec<u8>,
     /// How the machine's lines were ordered among those of the other machines.
     pub placed_by: PlacedBy,
-    /// The nanoseconds by which the machine's clock is ahead of the clock of the reference: the median over the trace.
-    /// `None` if no messages were found, and at the reference itself.
+    /// The median over the trace of the nanoseconds by which the machine's clock is ahead of the reference's. `None` if
+    /// no messages were found, or if this machine is the reference.
     pub offset_ns: Option<i64>,
-    /// The least, the median and the greatest error of the machine's times, in nanoseconds; `None` if nothing limits
-    /// the errors, and at the reference itself.
+    /// The smallest, the median and the largest error of the machine's times, in nanoseconds. `None` if nothing limits
+    /// the errors, or if this machine is the reference.
     pub error_ns: Option<[u64; 3]>,
-    /// The largest error that the machine's system states for its wall clock, in nanoseconds; `None` if it states none.
+    /// The largest error that the operating system states for the machine's wall clock, in nanoseconds; `None` if it
+    /// states no error.
     pub wall_error_ns: Option<u64>,
     /// The counts of the messages that the machine exchanged with each other machine, in the order of the other
     /// machines.
@@ -33,11 +34,12 @@ pub(crate) struct Machine {
 /// How the lines of a machine were ordered among those of the other machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlacedBy {
-    /// This machine is the reference: the merge has its ticks.
+    /// The machine is the reference: the lines of other machines are converted to its ticks.
     Reference,
-    /// By messages, and by wall clocks as far as their systems state errors.
+    /// By the messages between machines, and by the wall clocks whose operating systems state an error.
     Limits,
-    /// By messages that leave one side without a limit, at least in part, so that an assumption fills the gap.
+    /// By the messages between machines, and by an assumption, because at least in a part of the trace no message
+    /// limits the time on one side.
     Assumption,
     /// By the wall clocks of the machines only, not by messages.
     WallClock,
@@ -62,9 +64,9 @@ impl PlacedBy {
 /// The counts of the messages between a machine and another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PairOfMachines {
-    /// The index of the other machine in the list of machines.
+    /// The index of the other machine in the list of all machines.
     pub other: usize,
-    /// The number of matched messages that limit the offset of the two clocks or agree with the limits.
+    /// The number of matched messages that limit the offset between the two clocks, or that agree with its limits.
     pub kept: u64,
     /// The number of matched messages that were not used, because no other messages support them, or because a clock
     /// was set near them.
@@ -73,8 +75,8 @@ pub(crate) struct PairOfMachines {
     pub contradictory: u64,
 }
 
-/// Returns the machines of `boots`, in the order of `boots`; `runs` has the runs of the files. The messages that `sync`
-/// finds order the lines of different machines, or otherwise the wall clocks do.
+/// Returns the machines of `boots`, in the order of `boots`; `runs` are the runs of the files. The lines of different
+/// machines are ordered by the messages that `sync` finds or, if it finds none, by the wall clocks.
 pub(crate) fn machines(
     boots: &[Vec<Source>],
     runs: &[Vec<Option<Run>>],
@@ -117,7 +119,7 @@ pub(crate) fn machines(
     all
 }
 
-/// Stores in `machine` the facts that an alignment has about the boot with the index `place`.
+/// Stores in `machine` the results of the `alignment` for the boot with the index `place`.
 fn place_by(alignment: &Alignment, place: usize, machine: &mut Machine) {
     let errors = alignment.errors(place);
     let mut offsets: Vec<i64> =

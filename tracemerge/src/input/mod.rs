@@ -1,5 +1,5 @@
-//! Traces as sources of lines, and the search for the boundaries in them at given times. Logs of other programs and
-//! traces of other machines become sources, too.
+//! Traces as sources of lines, and the search for the position in a source at which given ticks begin. Logs of other
+//! programs and traces of other machines become sources, too.
 
 pub(crate) mod align;
 mod align_by_messages;

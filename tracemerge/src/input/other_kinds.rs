@@ -1,5 +1,5 @@
-//! Counts of the lines that views leave out: lines of kinds that only later versions know, by kind, and states of
-//! threads.
+//! Counts of the lines that views leave out: lines of kinds that this version does not know, by kind, and thread
+//! states.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl OtherKinds {
         }
     }
 
-    /// Returns whether there are no lines of unknown kinds.
+    /// Returns whether no line of an unknown kind was counted.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.unknown.is_empty()
@@ -74,7 +74,8 @@ impl OtherKinds {
         self.unknown.values().sum()
     }
 
-    /// Returns the number of lines of unknown kinds, and the kinds, as text; `None` if there are no such lines.
+    /// Returns a text for the user with the number of lines of unknown kinds, and these kinds; `None` if there are no
+    /// such lines.
     #[must_use]
     pub(crate) fn as_reported(&self) -> Option<String> {
         let named: Vec<String> =

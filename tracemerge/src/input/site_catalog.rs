@@ -1,5 +1,5 @@
-//! The catalog of sites: all places in programs from which the records of a merge come, in whichever files and runs the
-//! sites are recorded.
+//! The catalog of sites: a list of all sites in programs from which the records of a merge come. A site that several
+//! files or runs record is listed once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,24 +7,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trace_format::raw::SiteNumbers;
 use trace_format::sites::Site;
 
-/// The sites that were seen so far, each once: the same place in two processes is one site.
+/// The sites that were seen so far. A site that several processes have recorded is in the catalog once.
 #[derive(Debug, Default)]
 pub(crate) struct SiteCatalog {
     known: Mutex<Known>,
-    /// Whether the values of messages are wanted, too. If they are, two entries for the same place in a program whose
-    /// values have different types or names are two sites.
+    /// Whether the values of messages are wanted. If they are, recorded sites at the same position in a program count
+    /// as different sites if their values have different types or names.
     with_values: bool,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     sites: Vec<Arc<Site>>,
-    /// The catalog's number of each site, which is stored without the details that do not distinguish sites.
+    /// The number in the catalog of each site. The key is the site without those details that do not distinguish sites.
     numbers: HashMap<Site, u32>,
 }
 
-/// Returns a site without the details in which two entries for the same place in a program may differ: without its
-/// number, which differs from process to process, and without the captured values, which an entry may lack.
+/// Returns a site without the details that may differ although the position in the program is the same: the site's
+/// number, which differs from process to process, and the description of the captured values, which may be missing.
 fn place_of(site: &Site) -> Site {
     Site {
         id: 0,
@@ -37,8 +37,8 @@ fn place_of(site: &Site) -> Site {
 }
 
 impl SiteCatalog {
-    /// Makes a catalog for a merge in which messages have their values. In it, entries for the same place in a program
-    /// whose values have other types or names, as in a generic function, are different sites.
+    /// Makes a catalog for a merge in which the values of messages are wanted. Sites at the same position in a program,
+    /// for example in a generic function, are different if their values have different types or names.
     #[must_use]
     pub(crate) fn with_values() -> SiteCatalog {
         SiteCatalog { with_values: true, ..SiteCatalog::default() }
@@ -50,8 +50,8 @@ impl SiteCatalog {
         self.with_values
     }
 
-    /// Returns the catalog's number of a site, from 1. A site has one number here, even if its processes gave it
-    /// different ones.
+    /// Returns the number in the catalog of a site, from 1. It is the same for all processes, even if they number the
+    /// site differently.
     pub(crate) fn number(&self, site: &Site) -> u32 {
         let place = if self.with_values {
             Site { id: 0, shares_line: false, ..site.clone() }
@@ -79,7 +79,7 @@ impl SiteCatalog {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).sites.clone()
     }
 
-    /// Returns a function that returns the catalog's number of a site.
+    /// Returns a function that gives each site its number in the catalog.
     #[must_use]
     pub(crate) fn numbers(catalog: &Arc<SiteCatalog>) -> SiteNumbers {
         let catalog = catalog.clone();
@@ -87,8 +87,7 @@ impl SiteCatalog {
     }
 }
 
-/// A cache, used by one thread, that has a value for each site of the catalog. Each value is made when it is first
-/// requested.
+/// A cache, for one thread, of a value for each site of the catalog. Each value is computed at its first request.
 #[derive(Clone, Debug)]
 pub(crate) struct PerSite<T> {
     catalog: Arc<SiteCatalog>,
@@ -102,8 +101,8 @@ impl<T> PerSite<T> {
         PerSite { catalog, made: Vec::new() }
     }
 
-    /// Returns the value that `make` makes of the site with this number in the catalog; `None` if no site has the
-    /// number.
+    /// Returns the cached value for the site with this number in the catalog; `make` computes it from the site if it is
+    /// not in the cache. Returns `None` if no site has the number.
     pub(crate) fn get(&mut self, number: u32, make: impl FnOnce(&Site) -> T) -> Option<&mut T> {
         let index = (number as usize).checked_sub(1)?;
         if self.made.get(index).is_none_or(Option::is_none) {

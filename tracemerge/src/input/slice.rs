@@ -1,9 +1,9 @@
-//! Partitions time into slices. A slice has the part of each sorted range between two moments; all parts of a slice
-//! together have a few megabytes.
+//! Partitions time into slices. A slice consists of all lines in a period of ticks, which are a part of each sorted
+//! range; together they have a few megabytes.
 //!
 //! Each slice can be merged alone, and the lines of the slices, one after the other, are the lines of the whole merge.
-//! So threads share the work by slices, the size of a slice bounds the memory, and a range of time consists of slices.
-//! A slice ends only at the beginning of a line, and bytes that are not a line stay with the line before these bytes.
+//! So several threads can merge different slices, the size of a slice bounds the memory, and a range of time is a list
+//! of slices. A slice ends only at the beginning of a line; bytes that are not a line belong to the line before them.
 //!
 //! The end of a slice is estimated from the length of the previous slice, tried in each sorted range, and corrected.
 
@@ -20,12 +20,12 @@ use crate::input::findings::Findings;
 use crate::input::source::{Content, SortedRange, Source};
 use crate::ui::error::Error;
 
-/// The number of bytes that the first slice is to have. It is less than in later slices, so that a reader of the output
-/// gets the first lines sooner. Tests have many small slices.
+/// The intended number of bytes of the first slice. The first slice is smaller than later ones, so that the first lines
+/// of the output appear sooner. In tests, all slices are small.
 const FIRST: usize = if cfg!(test) { 64 } else { 256 << 10 };
-/// The number of bytes that later slices are to have.
+/// The intended number of bytes of later slices.
 const USUAL: usize = if cfg!(test) { 128 } else { 1 << 20 };
-/// The factor by which later slices are larger if their sink takes records.
+/// The factor by which later slices are larger if the sink takes records instead of lines.
 const RECORDS: usize = 8;
 
 /// A range of ticks.
@@ -51,29 +51,29 @@ pub(crate) struct SlicePart {
     pub lines: PartLines,
 }
 
-/// The lines of a part of a slice.
+/// The lines of one source in a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PartLines {
     /// The lines are text: this range of the source's bytes.
     Text(Range<usize>),
-    /// The source renders its lines whose ticks are in the slice's period.
+    /// The lines are rendered by the source: all its lines whose ticks are in the slice's period.
     Rendered,
 }
 
-/// A period with the lines that all sorted ranges have in it, few enough to be merged in memory.
+/// A period of ticks, with all lines in this period. These are few enough to be merged in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slice {
     /// The period of ticks that the slice covers.
     pub period: TickPeriod,
     /// The ticks of the slice's first line.
     pub first: u64,
-    /// The parts of the sorted ranges, in the order of lines with equal ticks. Sorted ranges that have no lines in the
-    /// slice are left out.
+    /// The parts of the sorted ranges that are in the slice. If lines have equal ticks, those of an earlier part come
+    /// first. Sorted ranges without lines in the slice have no part.
     pub parts: Vec<SlicePart>,
 }
 
 impl Slice {
-    /// Leaves out the bytes that files have lost by truncation since the slice was made.
+    /// Leaves out the bytes of files that were truncated since the slice was made: those that a file no longer has.
     pub(crate) fn leave_out_truncated(&mut self, sources: &[Source]) {
         for part in &mut self.parts {
             let PartLines::Text(range) = &mut part.lines else { continue };
@@ -88,33 +88,33 @@ impl Slice {
 #[derive(Debug)]
 pub(crate) struct Slicer<'a> {
     sources: &'a [Source],
-    /// The count of truncations of files when the ends of the sorted ranges were checked last.
+    /// The number of truncations of files in this process at the last check of the ends of the sorted ranges.
     truncations: usize,
     remainders: Vec<Remainder<'a>>,
     /// The ticks at which the next slice begins.
     from: u64,
     until: Option<u64>,
-    /// The number of bytes that the next slice is to have, and, in `usual`, the number for later slices.
+    /// The intended number of bytes of the next slice; `usual` is that of later slices.
     wanted: usize,
     usual: usize,
-    /// The expected number of ticks of the next slice.
+    /// The estimated length of the next slice, in ticks.
     step: u64,
 }
 
-/// The rest of a sorted range, which is for the next slices.
+/// The rest of a sorted range, which later slices will contain.
 #[derive(Debug)]
 struct Remainder<'a> {
     source: usize,
     content: Content<'a>,
     next: Boundary,
     end: Boundary,
-    /// The number of bytes that the previous slice had of the range.
+    /// The number of bytes of the range that were in the previous slice.
     last: usize,
 }
 
 impl<'a> Slicer<'a> {
-    /// Prepares slices of the lines that `ranges` have in `period`. The rank of a range is its index in `ranges`.
-    /// Reports to `findings` a range that has bytes but no line.
+    /// Prepares the slices of the lines in `ranges` whose ticks are in `period`. The index of a range in `ranges` is
+    /// its rank, which orders lines with equal ticks. Adds to `findings` each range that has bytes but no line.
     #[must_use]
     pub(crate) fn new(
         sources: &'a [Source],
@@ -148,22 +148,22 @@ impl<'a> Slicer<'a> {
         Slicer { sources, truncations, remainders, from, until, wanted: FIRST, usual: USUAL, step: 1 << 20 }
     }
 
-    /// Makes slices of more bytes, for sinks of records: records take less memory than their lines, and each slice
-    /// costs a search in each source.
+    /// Makes larger slices, for sinks that take records instead of lines: records take less memory than lines, and each
+    /// slice costs a search in each source.
     #[must_use]
     pub(crate) fn of_records(mut self) -> Slicer<'a> {
         self.usual *= RECORDS;
         self
     }
 
-    /// Returns the approximate number of bytes that the further slices will have.
+    /// Returns the approximate number of bytes that all remaining slices will have together.
     #[must_use]
     pub(crate) fn left(&self) -> usize {
         self.remainders.iter().map(|remainder| remainder.end.at - remainder.next.at).sum()
     }
 
-    /// Chooses the end of the next slice, which begins with the ticks `first`, so that the slice has about the wanted
-    /// number of bytes. Returns the first ticks after the slice, and its boundary in each sorted range.
+    /// Chooses the end of the next slice, which begins with the ticks `first`, so that the slice has about the intended
+    /// number of bytes. Returns the first ticks after the slice, and the end of the slice in each sorted range.
     fn end_of_slice(&mut self, first: u64) -> (Option<u64>, Vec<Boundary>) {
         let rest = |slicer: &Slicer<'_>| {
             (slicer.until, slicer.remainders.iter().map(|remainder| remainder.end).collect())
@@ -209,7 +209,7 @@ impl<'a> Slicer<'a> {
         (Some(low.ticks), low.boundaries)
     }
 
-    /// Leaves out the bytes that files have lost by truncation since the last check.
+    /// Leaves out the bytes of files that were truncated since the last check: those that a file no longer has.
     fn leave_out_truncated(&mut self) {
         if self.truncations == truncation::count() {
             return;
@@ -278,8 +278,8 @@ impl Iterator for Slicer<'_> {
     }
 }
 
-/// Passes all text of a source to `see` in order, in stretches of whole lines. Reports to `damaged` the bytes of a
-/// rendered source that are not a record, by their offset and number.
+/// Passes all text of a source to `see` in order, in stretches of whole lines. If the source is rendered, reports each
+/// range of its bytes that is not a record to `damaged`, by its offset and its length.
 pub(crate) fn each_stretch(
     source: &Source,
     damaged: &mut dyn FnMut(usize, usize),
@@ -300,9 +300,9 @@ pub(crate) fn each_stretch(
     }
 }
 
-/// Returns the source as text: if it is rendered, writes its lines to a file without a name, which is then the source.
-/// Calls `see` with the offset in the text of each rendered message whose site is known, and the number that `numbers`
-/// gives to that site.
+/// Returns the source as text. If the source is rendered, writes its lines to a temporary file without a name and
+/// returns that file as the source. Calls `see` for each rendered message whose site is known, with the offset of the
+/// message in the text and the number that `numbers` gives to its site.
 ///
 /// # Errors
 /// No space is left for the text.
@@ -334,7 +334,7 @@ pub(crate) fn as_text(
 }
 
 impl Remainder<'_> {
-    /// Returns whether no further slice has a line of the sorted range.
+    /// Returns whether no line of the sorted range remains for later slices.
     fn is_done(&self) -> bool {
         match self.content {
             Content::Text(_) => self.next.at == self.end.at,
@@ -342,15 +342,16 @@ impl Remainder<'_> {
         }
     }
 
-    /// Returns whether the next line of the sorted range may have ticks before `until`, regardless of the number of
-    /// bytes.
+    /// Returns whether the next line of the sorted range may have ticks before `until`. This does not depend on numbers
+    /// of bytes, which are only approximate if the source is rendered.
     fn may_have_lines_before(&self, until: Option<u64>) -> bool {
         self.next.ticks.is_some_and(|first| until.is_none_or(|until| first < until))
     }
 }
 
 impl<'a> Content<'a> {
-    /// Returns the boundaries at both ends of the content; in a text, the first is at the offset `start`.
+    /// Returns the boundaries at the beginning and the end of the content. In a text, the first one is at the offset
+    /// `start`.
     fn boundaries(&self, start: usize) -> (Boundary, Boundary) {
         match self {
             Content::Text(bytes) => (Boundary::before(bytes, start), Boundary::end(bytes)),
@@ -377,7 +378,7 @@ impl<'a> Content<'a> {
     }
 }
 
-/// A moment at which a slice might end, and what the slice would then have.
+/// A possible end of a slice, and the size that the slice would have.
 #[derive(Debug)]
 struct Trial {
     ticks: u64,
@@ -387,8 +388,9 @@ struct Trial {
 }
 
 impl Trial {
-    /// Returns the ticks to try next between this trial and `high`: on odd turns, the ticks at which the slice would
-    /// have `wanted` bytes if the bytes were spread evenly; on even turns, the middle.
+    /// Returns the ticks to try next as the end of the slice, between this trial and `high`. On odd turns, these are
+    /// the ticks at which the slice would have `wanted` bytes if the bytes were spread evenly; on even turns, the
+    /// middle.
     fn between(&self, high: &Trial, wanted: usize, turn: u32) -> u64 {
         let ticks = high.ticks - self.ticks;
         let (share, of) = if turn % 2 == 0 {

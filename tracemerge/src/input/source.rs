@@ -1,9 +1,9 @@
-//! The sources of a merge: the bytes of the trace files, or renderers that make the lines of such files, and the sorted
-//! ranges in the sources.
+//! The sources of a merge: trace files and rings that are open for reading as text, or renderers that make text from
+//! them. A source has one sorted range or several.
 //!
-//! A *sorted range* is a part of a source in which ticks never go back. A sound file is one sorted range, and the merge
-//! assumes that each file is sound until it meets a line with smaller ticks; it then searches the bytes for [breaks]
-//! and begins anew. If the output cannot be begun anew, the merge searches for breaks beforehand.
+//! A *sorted range* is a part of a source in which ticks never go back. An intact file is one sorted range, and the
+//! merge assumes that each file is intact until it meets a line with smaller ticks; the merge then searches the bytes
+//! for [breaks] and begins again. If the output cannot be begun again, the merge searches for breaks beforehand.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -40,11 +40,11 @@ pub(crate) struct Source {
 pub(crate) enum Content<'a> {
     /// The source is text, and these are its bytes.
     Text(&'a [u8]),
-    /// The source is not text; this renders its lines.
+    /// The source is not text; the renderer makes its lines.
     Rendered(&'a dyn LineSource),
 }
 
-/// The data that a source keeps open.
+/// The data of an open source.
 #[derive(Debug)]
 enum Stored {
     /// The first `end` bytes of a text. Bytes after `end` are left out, because the file has lost them by truncation or
@@ -87,9 +87,9 @@ impl Stored {
 }
 
 impl Source {
-    /// Opens the file of `trace`; if the thread's ring was read, too, returns the ring's lines as a second source. If
-    /// the ring was not read and the run was `alive` before this call, leaves out an incomplete last line of the file,
-    /// so that the merge has a prefix of the thread's trace.
+    /// Opens the file of `trace`. If the thread's ring was read, too, the ring's lines are a second source. Otherwise,
+    /// if the run was `alive` before this call, an incomplete last line of the file is left out, so that the merge has
+    /// a prefix of the thread's trace.
     ///
     /// # Errors
     /// The file cannot be opened or mapped.
@@ -148,7 +148,7 @@ impl Source {
             .collect()
     }
 
-    /// Opens the trace file at `path`, which has lines or, if it is raw, records.
+    /// Opens the trace file at `path`, which is text or raw.
     ///
     /// # Errors
     /// The file cannot be opened or mapped.

@@ -1,5 +1,6 @@
-//! Messages between machines: pairs of patterns find the lines which say that a message was sent and that it was
-//! received. [`align_by_messages`](super::align_by_messages) puts the traces on one scale by these messages.
+//! Finds the messages that machines have sent to each other. Pairs of patterns find the lines which say that a message
+//! was sent, and that it was received. [`align_by_messages`](super::align_by_messages) uses these messages to put the
+//! traces on one scale of ticks.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
@@ -13,26 +14,27 @@ use crate::file::rendered::LineSource;
 use crate::input::source::{Content, Source};
 use crate::time::order::Message;
 
-/// The greatest number of messages' ids that are remembered.
+/// The maximum number of message ids that are kept in memory.
 const MOST_IDS: usize = 8_000_000;
-/// The number of bytes of a rendered source whose lines are in memory at a time.
+/// The number of bytes of lines of a rendered source that are in memory at the same time.
 const RENDERED_BYTES: u64 = 4 << 20;
 
-/// The two patterns of a `--sync`: for the line at sending a message, and for the line at receiving it. The text of
-/// their groups identifies the message.
+/// The two patterns of a `--sync` option: for lines that say that a message was sent, and for lines that say that a
+/// message was received. The text that their groups match is the id of the message.
 #[derive(Clone, Debug)]
 pub(crate) struct SyncPatterns {
     sent: Regex,
     received: Regex,
-    /// The groups of both patterns that identify a message.
+    /// The groups of the patterns whose text is the id of a message.
     groups: Groups,
 }
 
 #[derive(Clone, Debug)]
 enum Groups {
-    /// The first groups of both patterns; the value is their number.
+    /// This number of groups, from the first one on, in both patterns.
     First(usize),
-    /// The groups of the pattern for sending to which the pattern for receiving refers.
+    /// The groups with these numbers in the pattern for sending, to which the pattern for receiving refers by `\1` and
+    /// so on.
     Named(Vec<usize>),
 }
 
@@ -82,13 +84,14 @@ impl SyncPatterns {
     }
 }
 
-/// Returns the name of the group in the pattern for receiving that stands for a group of the pattern for sending.
+/// Returns the name that a group gets in the pattern for receiving if it refers to the group with this number of the
+/// pattern for sending.
 fn name(group: usize) -> String {
     format!("tracemerge_sync_{group}")
 }
 
-/// Replaces `\1` in the pattern for receiving by the first group of the pattern for sending, and so on. Returns the
-/// resulting pattern and the numbers of the groups to which it refers, in order.
+/// Resolves references in the pattern for receiving: replaces `\1` by the first group of the pattern for sending, and
+/// so on. Returns the resulting pattern, and the numbers of the groups that were referred to, in ascending order.
 fn resolved(sent: &str, received: &str, of_first: usize) -> Result<(String, Vec<usize>), String> {
     let (mut out, mut named) = (String::new(), Vec::new());
     let mut chars = received.chars().peekable();
@@ -120,8 +123,8 @@ fn resolved(sent: &str, received: &str, of_first: usize) -> Result<(String, Vec<
     Ok((out, named))
 }
 
-/// Returns the inside of the group with the number `wanted` of a regular expression, with the groups in it made
-/// anonymous.
+/// Returns the text inside the group with the number `wanted` of a regular expression. Groups inside of that text no
+/// longer capture.
 fn group_text(pattern: &str, wanted: usize) -> Option<String> {
     let chars: Vec<char> = pattern.chars().collect();
     let (mut at, mut groups, mut depth, mut in_class) = (0, 0, 0usize, 0usize);
@@ -169,28 +172,29 @@ fn group_text(pattern: &str, wanted: usize) -> Option<String> {
     None
 }
 
-/// The messages that were found between the clocks of a merge.
+/// The messages between machines that were found, with counts for the user.
 #[derive(Debug, Default)]
 pub(crate) struct SyncMessages {
-    /// The messages of which both lines were found, recorded with different clocks.
+    /// The messages for which both lines were found, on machines with different clocks.
     pub messages: Vec<Message>,
-    /// The number of lines that match a pattern for sending, and the number of those that match one for receiving.
+    /// The numbers of lines that match a pattern: for sending (the first value), and for receiving (the second value).
     pub lines: [u64; 2],
-    /// The number of ids that several lines at sending, or several at receiving, have, so that they identify no
-    /// message.
+    /// The number of ids that do not identify a message, because several lines for sending, or several for receiving,
+    /// have the same id.
     pub repeated: u64,
-    /// Whether more ids were found than are remembered.
+    /// Whether more ids were found than are kept in memory.
     pub is_cut: bool,
 }
 
-/// The two lines of a message, at sending and at receiving: the clock and its reading for each that was found.
+/// The two lines of a message, for sending and for receiving. For each line that was found, it has the number of the
+/// clock and the clock's reading.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     ends: [Option<(u32, i64)>; 2],
     is_repeated: bool,
 }
 
-/// The finder of messages, which reads lines and matches them with the patterns.
+/// A search for messages between machines: it reads the lines of sources and matches them with the patterns.
 #[derive(Debug)]
 pub(crate) struct Matcher<'a> {
     patterns: &'a [SyncPatterns],
@@ -207,8 +211,8 @@ impl<'a> Matcher<'a> {
         Matcher { patterns, hashers, known: HashMap::new(), found: SyncMessages::default() }
     }
 
-    /// Reads all lines of a source. `reading` converts the source's ticks to readings of its clock, which has the
-    /// number `clock`.
+    /// Reads all lines of a source. `clock` is the number of the source's clock, and `reading` converts ticks to
+    /// readings of that clock.
     pub(crate) fn read(&mut self, source: &Source, clock: u32, reading: &dyn Fn(Ticks) -> i64) {
         match source.content() {
             Content::Text(bytes) => self.read_lines(bytes, clock, reading),
@@ -250,7 +254,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Returns the messages that were found, in an order that depends on the messages alone.
+    /// Returns the messages that were found, sorted by their clocks and readings.
     #[must_use]
     pub(crate) fn finish(self) -> SyncMessages {
         let mut found = self.found;
@@ -268,7 +272,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Calls `take` with all lines of a source that is rendered, in portions of a limited number of bytes.
+/// Calls `take` with all lines of a rendered source, a limited number of bytes at a time.
 fn each_slice(render: &dyn LineSource, mut take: impl FnMut(&[u8])) {
     let Some((mut from, last)) = render.period() else { return };
     let mut lines = Vec::new();

@@ -1,21 +1,21 @@
-//! The lines of a log: without the byte order mark, line ends, and the NUL bytes that come before a line if a log was
-//! truncated while its writer continued at the old offset.
+//! Reads the lines of a log. The byte order mark and the line ends are left out, and so are NUL bytes before a line:
+//! these are there if a log was truncated while its writer continued at the old offset.
 
 use std::io::{self, BufRead, Read};
 
-/// The number of bytes after which a long line is split.
+/// The maximum length of a line in bytes. Longer lines are split.
 const MAX_LOG_LINE: usize = if cfg!(test) { 300 } else { 1 << 20 };
 /// The number of bytes at the beginning of a log by which its encoding is recognized.
 const ENCODING_BYTES: usize = 64;
-/// The greatest number of NUL bytes that are skipped in a log that is not a regular file, and may be endless.
+/// The maximum number of NUL bytes that are skipped if the log is not a regular file, and so may be endless.
 const MOST_NULS: u64 = 64 << 20;
 
-/// A line of a log, or a part of a very long one.
+/// A line of a log, or a part of a line that is too long.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LogLine {
-    /// The line, or its part, without the line end.
+    /// The text of the line, or of the part, without the line end.
     pub text: Vec<u8>,
-    /// Whether this is not the beginning of a line, but a further part of a line that was split.
+    /// Whether this is a further part of a line that was split, and not its beginning.
     pub goes_on: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct LogLines<R> {
 }
 
 impl<R: BufRead> LogLines<R> {
-    /// Makes a reader of the lines of `input`. The first line begins behind the byte order mark, if there is one.
+    /// Makes a reader of the lines of `input`. Skips the byte order mark at the beginning, if there is one.
     ///
     /// # Errors
     /// The log cannot be read.

@@ -1,9 +1,10 @@
-//! `--with`: text logs of other programs, put into the timeline by the wall clock.
+//! `--with`: merges text logs of other programs with the traces, by the wall clock.
 //!
-//! Each line that has a time at the position at which most of the log's lines have one (see [`place`]) becomes a
-//! message of thread 0, `FILE: LINE`. Its ticks are those that the traces' clock has at that time. Each other line
-//! continues the message before it. Logs are read once, in a stream, into temporary files that have no name and whose
-//! lines are sorted (see [`spool`]). The merge reads these files like any trace.
+//! A line of a log that has a time becomes a message of thread 0 with the text `FILE: LINE`, where FILE is the name of
+//! the log. Only a time counts that stands at the same position as in most lines of the log (see [`place`]). The ticks
+//! of the message are those that the traces' clock has at that time. Each line without a time continues the message
+//! before it. Logs are read once, in a stream, into temporary files that have no name and whose lines are sorted (see
+//! [`spool`]). The merge reads these files like any trace.
 
 mod lines;
 mod place;
@@ -35,16 +36,16 @@ use crate::ui::error::Error;
 use crate::ui::messages::{Messages, count, shown, shown_name};
 use crate::ui::units::duration;
 
-/// The greatest number of lines at the beginning of a log that decide where in a line, and in which format, the log
-/// writes times; `PROBE_BYTES` is the greatest number of their bytes. Only these lines are held in memory, so a log of
-/// any length is read in bounded memory.
+/// The maximum number of lines at the beginning of a log that are examined to find the position and the format of its
+/// times; `PROBE_BYTES` is the maximum number of their bytes. Only these lines are kept in memory, so a log of any
+/// length is read in bounded memory.
 const PROBE_LINES: usize = 1000;
 const PROBE_BYTES: usize = 256 << 10;
-/// The number of lines at the beginning of a log, and of characters of each line, that the error for a log without
-/// times shows.
+/// If a log has no times, the error shows this number of lines from its beginning (the first value), and this number of
+/// characters of each line (the second value).
 const SHOWN: (usize, usize) = (3, 80);
 
-/// A boot of the machine, as its traces record it, for placing the lines of a log.
+/// A boot of the machine, as its traces record it: it gives the lines of a log their ticks.
 struct LogBoot {
     clock: TickClock,
     /// The wall time at which the boot's first run began.
@@ -53,11 +54,12 @@ struct LogBoot {
     range: (u64, u64),
 }
 
-/// Adds the logs at the paths `with` to `sources`, the sources of each boot that is to be merged: each line is added to
-/// the last boot that had begun at the line's time. Reports how exactly the lines are placed.
+/// Adds the logs at the paths `with` to `sources`, which has a list of sources for each boot. Each line is added to the
+/// last boot that had begun at the line's time, or to the first boot if none had. Reports how exactly the lines are
+/// placed.
 ///
 /// # Errors
-/// A log cannot be read or has no times, or no trace records the wall time of its beginning.
+/// A log cannot be read or has no times, or no trace states the wall time at which its run began.
 pub(crate) fn add(
     with: &[PathBuf],
     chosen: &Chosen,
@@ -108,7 +110,7 @@ fn boot(traces: &[Trace], sources: &[Source]) -> Option<LogBoot> {
     Some(LogBoot { clock, since: first.wall, range })
 }
 
-/// Reads the log at `path`. Returns the log's lines for each boot.
+/// Reads the log at `path`. Returns the log's lines, separately for each boot.
 fn read(
     path: &Path,
     boots: &[Option<LogBoot>],
@@ -153,7 +155,7 @@ fn read(
 enum Unread {
     Read(io::Error),
     Write(io::Error),
-    /// None of the log's first lines, which are given, has a time that can be used.
+    /// None of the first lines of the log has a time that can be used. The value is these lines.
     NoTimes(Vec<LogLine>),
 }
 
@@ -163,28 +165,30 @@ struct Log<'a> {
     boots: &'a [Option<LogBoot>],
     spools: Vec<Spool>,
     zone: Zone,
-    /// The boot, by its index, and the place of the record that was begun last; `None` before the first record.
+    /// The index of the boot to which the last record belongs, and the ticks of that record; `None` before the first
+    /// record.
     at: Option<(usize, WallPlace)>,
-    /// The lines before the first line with a time. They are at most the lines that decide where times are.
+    /// The lines before the first line with a time, which are put at that time. All of them are among the examined
+    /// lines.
     early: Vec<LogLine>,
     /// The number of lines with a time.
     timed: u64,
-    /// The numbers of lines without a time: after the first line that has a time, and before it.
+    /// The numbers of lines without a time: those after the first line with a time, and those before it.
     untimed: (u64, u64),
-    /// The numbers of records before the first line of the traces, and after the last line.
+    /// The numbers of records that are earlier than the first line of the traces, and later than the last line.
     outside: (u64, u64),
-    /// The number of lines with a time that the wall clock may have shown more than once, and the greatest error of
-    /// their places, in nanoseconds.
+    /// The number of lines whose time is ambiguous, because the wall clock may have shown it more than once, and the
+    /// largest error of their ticks, in nanoseconds.
     ambiguous: (u64, u64),
-    /// The number of records that are older than the zero of the counter, and the wall time of that zero. These records
-    /// get the ticks 0.
+    /// The number of records from before the moment at which the counter of ticks was 0, and the wall time of that
+    /// moment. These records get the ticks 0.
     older: (u64, Wall),
-    /// The finest resolution of a line's time so far, in nanoseconds.
+    /// The finest resolution of the times that were read so far, in nanoseconds.
     resolution: u64,
 }
 
 impl Log<'_> {
-    /// Reads all lines of a log. Returns the position of times in its lines.
+    /// Reads all lines of a log. Returns the position at which its lines have their times.
     fn read(&mut self, input: impl io::BufRead, is_regular: bool) -> Result<StampPlace, Unread> {
         let mut lines = LogLines::new(input, is_regular).map_err(Unread::Read)?;
         let (mut start, mut bytes) = (Vec::new(), 0);
@@ -211,7 +215,7 @@ impl Log<'_> {
         Ok(place)
     }
 
-    /// Adds a line to the log. Returns a line whose memory can be used again.
+    /// Adds a line to the sorted lines of the log. Returns a line whose allocated memory can be used for the next line.
     fn add(&mut self, line: LogLine, place: &StampPlace) -> io::Result<LogLine> {
         // The rest of a line that was split is not a line of its own.
         let stamp = if line.goes_on { None } else { place.find(&line.text) };
@@ -297,8 +301,8 @@ impl Log<'_> {
         }
     }
 
-    /// Returns a text that says which lines were placed without a time of their own, and which zone was assumed; `None`
-    /// if nothing was assumed.
+    /// Returns a text that states the assumptions about times: the lines that have no time of their own, the ambiguous
+    /// times, and the zone of times without a zone. Returns `None` if nothing was assumed.
     fn assumptions(&self) -> Option<String> {
         let mut said = Vec::new();
         let (behind, before) = self.untimed;

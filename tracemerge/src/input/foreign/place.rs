@@ -7,24 +7,26 @@ use std::collections::BTreeMap;
 
 use crate::input::foreign::stamp::{Stamp, StampFormat};
 
-/// The number of times by which more lines must have a time at a weak position (after a margin, for example) than at
-/// any other position for the weak position to be chosen. Dumps of objects and of tables may have several dates in
-/// lines that continue another line.
+/// The factor by which a weak position must be more frequent than any other position to be chosen as the position of a
+/// log's times. A position is weak if it is after a margin, for example: dumps of objects and tables may have dates
+/// there, in lines that continue another line.
 const WEAK: usize = 20;
-/// The bytes of which a margin, the blank beginning of a line, consists.
+/// The bytes that form a margin: the blank beginning of a line.
 const MARGIN: [u8; 2] = [b' ', b'\t'];
 
-/// A description of the text before a time, without the features that differ from line to line.
+/// A description of the text before a time in a line. It omits what differs from line to line, so that it is equal for
+/// lines with the time at the same position.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Lead {
-    /// The number of words before the time. A column would not do, because `INFO` and `ERROR` have different lengths.
+    /// The number of words before the time. A column number would not do, because words such as `INFO` and `ERROR` have
+    /// different lengths.
     words: usize,
-    /// The class of the line's first byte that is not of the margin, if there are words before the time; otherwise 0.
+    /// The `class` of the first byte after the margin, if there are words before the time; otherwise 0.
     first: u8,
     /// The bytes directly before the time, after the last blank, for example `[`. Names, numbers and colours in these
     /// bytes count as equal, except for names of fields: `time=` differs from `expires=`.
     glue: Vec<u8>,
-    /// The number of bytes in the line's margin.
+    /// The number of bytes in the margin: the blanks at the beginning of the line.
     margin: usize,
 }
 
@@ -54,8 +56,8 @@ impl Lead {
     }
 }
 
-/// Returns the class of a byte: one letter for all capital letters, one for all small letters, and one digit for all
-/// digits; any other byte itself.
+/// Returns a byte that stands for all bytes of the same class: `A` for capital letters, `a` for small letters, `0` for
+/// digits. Any other byte is a class of its own.
 fn class(b: u8) -> u8 {
     match b {
         b'A'..=b'Z' => b'A',
@@ -70,12 +72,12 @@ fn class(b: u8) -> u8 {
 pub(super) struct StampPlace {
     format: StampFormat,
     lead: Lead,
-    /// The column at which the time stands in the first line that has one at this position.
+    /// The column of the time in the first line that has its time at this position.
     column: usize,
 }
 
 impl StampPlace {
-    /// Returns the position at which most of the lines have a time; `None` if no line has a time.
+    /// Returns the position and the format of the times that most of the `lines` have; `None` if no line has a time.
     pub(super) fn of<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<StampPlace> {
         let mut counts: BTreeMap<(StampFormat, Lead), (usize, usize)> = BTreeMap::new();
         for line in lines {
@@ -96,8 +98,9 @@ impl StampPlace {
         Some(StampPlace { format, lead, column })
     }
 
-    /// Returns the time of a line that has one at this position. Lines of another program may be among those of a log,
-    /// so a calendar date in another format counts, too, if it is at this position; other numbers do not.
+    /// Returns the time that a line has at this position; `None` if it has none. Another program may have written some
+    /// of the lines, so a calendar date counts at this position even if it has another format. Numbers in another
+    /// format do not count.
     pub(super) fn find(&self, line: &[u8]) -> Option<Stamp> {
         let is_here = |(format, stamp): &(StampFormat, Stamp)| {
             let lead = Lead::of(line, stamp, *format);

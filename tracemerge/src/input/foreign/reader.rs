@@ -1,4 +1,4 @@
-//! The reader of the parts of a time, one after the other.
+//! A parser for the times in log lines. It reads the numbers and names of a time one after the other.
 
 use jiff::civil::DateTime;
 
@@ -6,13 +6,13 @@ use crate::input::foreign::stamp::{SECOND, Stamp, StampTime};
 
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
-/// The year of dates that state none, until their year is known: it has all days that any year has.
+/// The year that stands for the unknown year of a date without one. It is a leap year, so every date exists in it.
 const LEAP_YEAR: i64 = 2000;
-/// The possible offsets of zones from UTC, in seconds, and the unit of which these offsets are multiples.
+/// The possible offsets of time zones from UTC, in seconds. All of them are multiples of `OFFSET_UNIT`.
 const OFFSETS: std::ops::RangeInclusive<i64> = -12 * 3600..=14 * 3600;
 const OFFSET_UNIT: i64 = 900;
 
-/// Returns whether a byte belongs to a word. The bytes of letters that are not in ASCII belong to words.
+/// Returns whether a byte belongs to a word: a letter, a digit, `_`, or any byte that is not ASCII.
 pub(super) fn is_of_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_' || !b.is_ascii()
 }
@@ -28,11 +28,11 @@ fn date((year, month, day): (i64, i64, i64), (hour, minute, second): ClockTime) 
     DateTime::new(year, small(month)?, small(day)?, small(hour)?, small(minute)?, second, 0).ok()
 }
 
-/// A reader of the numbers and names in a time. Its text is the part that is not read yet.
+/// A parser for the numbers and names in a time. Its field is the text that has not been read yet.
 pub(super) struct StampReader<'a>(pub &'a [u8]);
 
 impl StampReader<'_> {
-    /// Reads a byte if it is one of the `wanted` bytes, and returns it.
+    /// Reads and returns one byte, if it is one of the `wanted` bytes.
     pub(super) fn byte(&mut self, wanted: &[u8]) -> Option<u8> {
         let (first, rest) = self.0.split_first().filter(|(first, _)| wanted.contains(first))?;
         self.0 = rest;
@@ -68,8 +68,8 @@ impl StampReader<'_> {
         Some(Stamp { at: 0, time, resolution })
     }
 
-    /// Reads a time of day like `14:43:52.123` or `2:43:52 PM`. Returns the time in whole seconds, the nanoseconds
-    /// after that, and the resolution in nanoseconds.
+    /// Reads a time of day like `14:43:52.123` or `2:43:52 PM`. Returns the hours, minutes and whole seconds, the
+    /// fraction of the second in nanoseconds, and the resolution in nanoseconds.
     fn clock(&mut self) -> Option<(ClockTime, u64, u64)> {
         let mut hour = self.number_of(1, 2)?;
         self.byte(b":")?;
@@ -88,7 +88,7 @@ impl StampReader<'_> {
         Some(((hour, minute, second), ns, resolution))
     }
 
-    /// Reads a decimal fraction of a second, if there is one. Returns its nanoseconds and its resolution in
+    /// Reads a decimal fraction of a second, if there is one. Returns the fraction and its resolution, both in
     /// nanoseconds.
     pub(super) fn fraction(&mut self) -> (u64, u64) {
         let Some((b'.' | b',', rest)) = self.0.split_first() else { return (0, SECOND) };
@@ -103,8 +103,9 @@ impl StampReader<'_> {
             .fold((0, SECOND), |(sum, unit), b| (sum + u64::from(b - b'0') * (unit / 10), unit / 10))
     }
 
-    /// Reads the zone after a time, directly or after a space: an offset, or the word `Z`, `UTC` or `GMT`, of which the
-    /// last two may have an offset. Returns the offset in seconds. Other text is not read: it belongs to the message.
+    /// Reads the time zone after a time, directly or after a space: an offset; `Z`; or `UTC` or `GMT`, which may be
+    /// followed by an offset. Returns the offset from UTC in seconds. Any other text is not read, because it belongs to
+    /// the message.
     fn zone(&mut self) -> Option<i64> {
         let mut ahead = StampReader(self.0);
         let is_apart = ahead.byte(b" ").is_some();
@@ -130,8 +131,8 @@ impl StampReader<'_> {
         Some(offset)
     }
 
-    /// Reads an offset like `+01:00`, `+0100`, `+01` or `+1` that has at least `least` digits, and after which no word
-    /// or number continues. Returns the offset in seconds.
+    /// Reads an offset from UTC like `+01:00`, `+0100`, `+01` or `+1`. It must have at least `least` digits, and no
+    /// letter or digit may follow directly. Returns the offset in seconds.
     fn offset(&mut self, least: usize) -> Option<i64> {
         let mut ahead = StampReader(self.0);
         let sign = if ahead.byte(b"+-")? == b'-' { -1 } else { 1 };
@@ -164,7 +165,8 @@ impl StampReader<'_> {
         Some(sign * (hours * 3600 + minutes * 60))
     }
 
-    /// Returns whether the word before the unread text ends where that text begins. `Z-Wave` and `UTC+x` are one word.
+    /// Returns whether a word that was just read is complete, because the unread text does not continue it. `Z-Wave`
+    /// and `UTC+x` count as one word.
     fn ends_word(&self) -> bool {
         match self.0 {
             [b'-' | b'+' | b'.' | b'\'' | b'/', next, ..] => !is_of_word(*next),
@@ -173,7 +175,7 @@ impl StampReader<'_> {
         }
     }
 
-    /// Reads a year after a time and its zone. The name of an unknown zone is skipped.
+    /// Reads a year that follows a time and its zone. Skips the name of an unknown zone.
     pub(super) fn year_behind(&mut self) -> Option<i16> {
         self.byte(b" ")?;
         let zone = self.0.iter().take_while(|b| b.is_ascii_uppercase()).count();

@@ -1,14 +1,14 @@
-//! Lines of a log, sorted in bounded memory. Lines are collected in portions. Each portion is sorted and written to a
-//! temporary file without a name: to the latest file if the portion does not begin before that file's last line,
-//! otherwise to a new file. The merge puts the lines of the files in order.
+//! Sorts the lines of a log in bounded memory. Lines are collected in portions of limited size. Each portion is sorted
+//! and written to a temporary file without a name: to the latest file if the portion begins no earlier than that file's
+//! last line, otherwise to a new file. The merge puts the lines of the files in order.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-/// The number of bytes of a portion, which is sorted in memory.
+/// The number of bytes of lines that form a portion, which is sorted in memory.
 const PORTION: usize = if cfg!(test) { 200 } else { 64 << 20 };
 
-/// The lines of a log, which are being sorted.
+/// The lines of a log while they are sorted.
 #[derive(Default)]
 pub(super) struct Spool {
     text: Vec<u8>,

@@ -8,13 +8,13 @@ use crate::input::foreign::reader::StampReader;
 
 /// The number of nanoseconds in a second.
 pub(super) const SECOND: u64 = 1_000_000_000;
-/// The number of bytes at the beginning of a line in which a date is searched.
+/// The number of bytes at the beginning of a line that are searched for a date.
 const DATE_SEARCH_BYTES: usize = 64;
-/// The number of bytes at the beginning of a web server's line in which a date is searched: names of hosts and users
-/// stand before the date.
+/// The number of bytes at the beginning of a line of a web server's log that are searched for a date: the names of
+/// hosts and users come before the date.
 const WEB_LOG_SEARCH_BYTES: usize = 1024;
 const WEEKDAYS: [&[u8]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
-/// The fields of a JSON object that may have the line's time, the preferred ones first.
+/// The fields of a JSON object that are searched for the time of the line, the preferred ones first.
 const FIELDS: [&str; 9] = [
     "timestamp",
     "time",
@@ -37,9 +37,9 @@ pub(super) enum StampTime {
         date: DateTime,
         /// Whether the line states the year.
         has_year: bool,
-        /// The rest of the time after the whole seconds, in nanoseconds.
+        /// The fraction of the second, in nanoseconds.
         ns: u64,
-        /// The distance from UTC, in seconds; `None` if the line states no zone.
+        /// The offset of the time zone from UTC, in seconds; `None` if the line states no zone.
         offset: Option<i64>,
     },
 }
@@ -63,8 +63,8 @@ pub(super) enum StampFormat {
     /// The day stands first and the month has a name: web servers write `[21/Nov/2026:14:43:52 +0000]`, others
     /// `21-Nov-2026 14:43:52` and `21 Nov 2026 14:43:52`.
     DayFirst,
-    /// The time is in ISO 8601, like `2026-11-21T14:43:52.123Z`, also with a space, another zone or none; or like
-    /// `2026/11/21 14:43:52`.
+    /// The time is in ISO 8601, like `2026-11-21T14:43:52.123Z`, also with a space instead of the `T`, with another
+    /// zone, or without a zone; or like `2026/11/21 14:43:52`.
     Iso,
     /// The time is in seconds since 1970, with decimals, or in milli-, micro- or nanoseconds.
     Epoch,
@@ -77,7 +77,7 @@ pub(super) enum StampFormat {
 }
 
 impl StampFormat {
-    /// All formats, with the more particular ones first.
+    /// All formats, with the more specific ones first.
     pub(super) const ALL: [StampFormat; 6] = [
         StampFormat::Json,
         StampFormat::DayFirst,
@@ -86,7 +86,7 @@ impl StampFormat {
         StampFormat::MonthFirst,
         StampFormat::NoYear,
     ];
-    /// The formats that write the month and the time of day, so that hardly any other text looks like them.
+    /// The formats that contain a month and a time of day, so that other text is hardly ever taken for such a time.
     pub(super) const CALENDAR: [StampFormat; 4] =
         [StampFormat::DayFirst, StampFormat::Iso, StampFormat::MonthFirst, StampFormat::NoYear];
 
@@ -119,8 +119,8 @@ impl StampFormat {
     }
 }
 
-/// Returns the first time that `read` finds near the beginning of a line. The time must begin at the beginning of a
-/// word, with a byte for which `begins` returns true.
+/// Returns the first time near the beginning of a line. Calls `read` at each beginning of a word whose first byte
+/// `begins` accepts.
 fn first(
     line: &[u8],
     begins: impl Fn(u8) -> bool,

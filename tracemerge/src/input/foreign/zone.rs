@@ -1,4 +1,4 @@
-//! The zone and the year of times in a log that do not state them.
+//! Determines the time zone and the year of times in a log that do not state them.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -7,45 +7,46 @@ use trace_format::wall::Wall;
 
 use crate::input::foreign::stamp::{SECOND, StampTime};
 
-/// The longest duration by which the time of a line may be before the time of the previous line if the two lines are
-/// only out of order. It decides about lines in an hour that comes twice, when clocks are set back: if the time in the
-/// first occurrence of the hour would be even earlier, the line is in the second occurrence. So up to 45 minutes may
-/// pass between two lines of that hour.
+/// The maximum time by which a line may be earlier than the previous line of the log, and still count as merely out of
+/// order. It decides about lines in an hour that occurs twice because clocks are set back: if the time in the first
+/// occurrence would be even earlier than that, the line belongs to the second occurrence. So this is recognized if at
+/// most 45 minutes pass between two lines of that hour.
 const LATE: i128 = 15 * 60 * SECOND as i128;
-/// The duration in place of [`LATE`] if the previous line is in the second occurrence of the hour: a line may come late
-/// by some seconds, for example from another thread, and is then in the first occurrence.
+/// The duration that is used instead of [`LATE`] if the previous line belongs to the second occurrence of the hour. If
+/// the line's time in the first occurrence is at most this much earlier than the previous line, the line came late, for
+/// example from another thread, and belongs to the first occurrence.
 const LATE_IN_SECOND: i128 = 5 * SECOND as i128;
-/// The greatest number of offsets that a message to the user names. A zone has few offsets in a year.
+/// The maximum number of offsets from UTC that a message to the user names. A time zone has few offsets in a year.
 const SHOWN_OFFSETS: usize = 3;
 
-/// The converter of the times of one log, in the order of its lines, to times of the wall clock.
+/// Converts the times of one log to times of the wall clock, line by line in the order of the log.
 #[derive(Debug)]
 pub(super) struct Zone {
     /// The zone of times that do not state a zone.
     local: TimeZone,
-    /// The time near which the log was written: a date without a year gets the year that brings it nearest to this
-    /// time.
+    /// The time near which the log was written. A date without a year gets the year with which the date is nearest to
+    /// this time.
     about: Wall,
     /// The wall time of the previous line.
     last: Option<Wall>,
-    /// The offsets that were used for times without a zone, in the order of their first use.
+    /// The offsets from UTC that were used for times without a zone, in the order of their first use.
     assumed: Vec<Offset>,
 }
 
 impl Zone {
-    /// Makes a converter for which times without a zone are in the machine's zone (or in `TZ`). `about` is a time near
-    /// those of the log.
+    /// Makes a converter that assumes the machine's time zone (or that in `TZ`) for times without a zone. `about` is a
+    /// time near which the log was written.
     pub(super) fn new(about: Wall) -> Zone {
         Zone::of(TimeZone::system(), about)
     }
 
-    /// Makes a converter for which times without a zone are in the zone `local`. `about` is a time near those of the
-    /// log.
+    /// Makes a converter that assumes the time zone `local` for times without a zone. `about` is a time near which the
+    /// log was written.
     pub(super) fn of(local: TimeZone, about: Wall) -> Zone {
         Zone { local, about, last: None, assumed: Vec::new() }
     }
 
-    /// Returns the wall time of `time`, which the log's next line states; `None` if it is too late for Unix time in
+    /// Converts `time`, the time of the log's next line, to wall time; `None` if it is too late for Unix time in
     /// nanoseconds.
     pub(super) fn wall(&mut self, time: StampTime) -> Option<Wall> {
         let wall = match time {
@@ -76,8 +77,8 @@ impl Zone {
         Some(wall)
     }
 
-    /// Returns the offsets that were used for times without a zone, for a message: `UTC+01:00`. Returns `None` if each
-    /// time had a zone.
+    /// Returns a text for the user with the offsets that were used for times without a zone, such as `UTC+01:00`;
+    /// `None` if each time had a zone.
     pub(super) fn assumed(&self) -> Option<String> {
         let name = |offset: &Offset| {
             let (sign, minutes) = (if offset.seconds() < 0 { '-' } else { '+' }, offset.seconds().abs() / 60);
@@ -96,7 +97,8 @@ impl Zone {
         }
     }
 
-    /// Returns the moment of a local time. If that local time came twice, the wall time of the previous line decides.
+    /// Returns the moment of a date and time in the zone `local`. If this time occurred twice, the wall time of the
+    /// previous line decides.
     fn local(&self, date: DateTime) -> Option<Timestamp> {
         let times = self.local.to_ambiguous_timestamp(date);
         if let (AmbiguousOffset::Fold { after, .. }, Some(last)) = (times.offset(), self.last) {

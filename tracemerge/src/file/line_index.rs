@@ -106,7 +106,7 @@ impl<'a> IndexedText<'a> {
 
 /// Makes the index of `text`, whose rank among the texts of a merge is `rank`: puts the offsets of its lines and of its
 /// end at the beginning of `starts`, and adds the word of each line to `words`. Returns `None` if the text is not
-/// plain, or if a word has no room for its ticks; `words` may then have got words without meaning.
+/// plain, or if a word has no room for its ticks; the words that were added to `words` are then not valid.
 pub(crate) fn index(
     text: &[u8],
     rank: usize,
@@ -468,7 +468,7 @@ mod x86_64 {
         unsafe { _mm_cmpeq_epi8(_mm_min_epu8(_mm_max_epu8(bytes, least), greatest), bytes) }
     }
 
-    /// Whether each byte can be the kind of a line.
+    /// For each value of a byte, whether it can be the kind of a line.
     static KINDS: [bool; 256] = {
         let (mut kinds, mut byte) = ([false; 256], 0);
         while byte < kinds.len() {

@@ -32,7 +32,7 @@ pub(crate) enum Token {
     Line(LineAt),
 }
 
-/// The end of a line that was found in the bytes of a trace, and the properties that a merge needs.
+/// A line that was found in the bytes of a trace: its end, and the properties that a merge needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LineAt {
     /// The offset of the end of the line, including its line feed.
@@ -157,8 +157,8 @@ pub(crate) fn ticks_at(bytes: &[u8], at: usize) -> Option<u64> {
     }
 }
 
-/// Finds the first line that begins after `at`, which may be any position, and not after `limit`; returns its offset
-/// and its ticks. A walk from the beginning would find the same lines there, and no others.
+/// Finds the first line that begins after `at` and not after `limit`; returns its offset and its ticks. `at` may be in
+/// the middle of a line: the result is always a line that reading from the beginning would find, too.
 #[must_use]
 pub(crate) fn next_line_after(bytes: &[u8], at: usize, limit: usize) -> Option<(usize, u64)> {
     let stop = at + memchr2(b'\n', 0, bytes.get(at..limit)?)?;

@@ -82,7 +82,7 @@ impl Map {
         Map::of_found(&file, &found, path)
     }
 
-    /// Maps a file that is open for reading; `path` is for messages.
+    /// Maps a file that is open for reading; error messages name `path`.
     ///
     /// # Errors
     /// If the file cannot be mapped.
@@ -336,8 +336,8 @@ impl Map {
     }
 }
 
-/// Advises the processor, if it supports this, that `length` bytes at `start` will be needed soon, so that it waits for
-/// memory at many places at once. Neither reads nor writes the bytes, so any address is allowed.
+/// Advises the processor, if it supports this, that `length` bytes at `start` will be needed soon, so that memory is
+/// loaded from many addresses at the same time. Neither reads nor writes the bytes, so any address is allowed.
 #[inline]
 pub(crate) fn prefetch(start: *const u8, length: usize) {
     #[cfg(target_arch = "x86_64")]

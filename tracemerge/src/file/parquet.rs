@@ -1,4 +1,4 @@
-//! The metadata at the end of a file in Parquet, and its version.
+//! The metadata at the end of Parquet files, and the version of the files' schema.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -30,7 +30,7 @@ pub(crate) struct RawFile {
     bytes: RawBytes,
     /// The approximate number of bytes of text that one byte of records becomes when it is rendered.
     growth: u64,
-    /// The ticks of the first record and of the last, which are requested often.
+    /// The ticks of the first record and of the last record. They are stored because they are requested often.
     period: Option<(u64, u64)>,
     /// The minimum duration of a shown call, in ticks. Shorter calls without records inside are left out.
     least: u64,

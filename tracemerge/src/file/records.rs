@@ -1,8 +1,7 @@
-//! Records on their way through a merge to a view: calls as numbers, all others as their lines.
+//! Records on their way through a merge to a view: calls are stored as numbers, all other records as their lines.
 //!
-//! Each record takes 16 bytes. A call has the number of its *place*, which the records of its entering and its
-//! leaving have in common: an address, or the text after `>` or `<` in a line. So a place is looked up once for many
-//! calls.
+//! Each record takes 16 bytes. A call has the number of its *place*, the common part of the records of its entering and
+//! its leaving: an address, or the text after `>` or `<` in a line. So a place is looked up only once for many calls.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +22,7 @@ pub(crate) struct Records {
     places: Vec<StoredPlace>,
     spans: Vec<SpanCall>,
     others: Vec<Other>,
-    /// The texts of places, and lines followed by their values.
+    /// The texts of places, and the lines of records that are not calls, each followed by the record's captured values.
     bytes: Vec<u8>,
     /// A cache of the places in `by_address`: each element has an address with its flags, and the index of the place.
     /// The index of the element is a hash of the address and the flags.

@@ -57,10 +57,10 @@ pub(crate) trait LineSource: Debug + Send + Sync {
     /// if the source cannot do this faster than the reader of its lines.
     fn leave_out_shorter_calls(&mut self, _ticks: u64) {}
 
-    /// Appends the lines with ticks from `from` on, and smaller than `until` if that is given, to `out`: in order of
-    /// their ticks, each with its line feed. Reports each range of bytes of the file that are not records to `damaged`
-    /// by its offset and its length. Each such range is reported once, with the slice that has the record before the
-    /// range. The `# damaged` lines for these ranges are among the appended lines.
+    /// Appends the lines with ticks from `from` on to `out`, in the order of their ticks, each with its line feed. If
+    /// `until` is given, appends only lines with smaller ticks. Reports each range of bytes of the file that are not
+    /// records to `damaged` by its offset and its length. Each such range is reported once, with the slice that has the
+    /// record before the range. The `# damaged` lines for these ranges are among the appended lines.
     ///
     /// The lines of one slice are in memory together, so there should not be many with the same ticks.
     fn lines(&self, from: u64, until: Option<u64>, out: &mut Vec<u8>, damaged: &mut dyn FnMut(usize, usize));

@@ -108,7 +108,7 @@ impl Chosen {
     }
 }
 
-/// The identity of a run with its owner.
+/// The identity of a run, together with its owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct OwnedRunId {
     owner: u32,
@@ -123,7 +123,7 @@ impl OwnedRunId {
     }
 }
 
-/// The properties of a run, computed from all its files.
+/// The properties of a run that are needed to choose runs, computed from all its files.
 struct Summary {
     root: u32,
     clock: ClockKind,

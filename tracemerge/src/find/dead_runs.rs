@@ -52,9 +52,9 @@ pub(crate) fn causes(app: &App) -> impl Fn(&Run) -> Cause {
     }
 }
 
-/// Returns the run of the process that this command has run to its end, if that run has left a directory, and the cause
-/// of its end. A process may have had several runs, by `exec` or `shutdown`: the end of the process is the end of its
-/// last run.
+/// Returns the last run of the process that this command has started and that has ended, and the cause of the process's
+/// end; `None` if its runs have left no directory. A process may have had several runs, by `exec` or `shutdown`: its end
+/// is the end of its last run.
 fn ended_run(app: &App, directories: &[PathBuf]) -> Option<(Run, Cause)> {
     let ended = app.ended?;
     let is_of = |run: &Run| run.pid == ended.pid && run.wall >= ended.since;
@@ -63,7 +63,7 @@ fn ended_run(app: &App, directories: &[PathBuf]) -> Option<(Run, Cause)> {
     Some((last, ended.cause))
 }
 
-/// Reports the recovered records of each thread.
+/// Reports for each thread how many of its records were recovered, and what was lost.
 pub(crate) fn report_to_user(run: &Recovered, messages: &mut Messages) {
     if run.missing_rings > 0 {
         messages.warn(format_args!(

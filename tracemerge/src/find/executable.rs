@@ -41,7 +41,8 @@ pub(crate) struct Executable {
     pub has_hooks: bool,
     /// Whether the executable contains the tracer's library or is linked with it.
     pub has_library: bool,
-    /// Whether the executable was compiled with MemorySanitizer, which requires that all code of the process is.
+    /// Whether the executable was compiled with MemorySanitizer, which requires that all code of a process is compiled
+    /// with it.
     pub has_memory_sanitizer: bool,
     /// Whether the executable was compiled with ThreadSanitizer.
     pub has_thread_sanitizer: bool,
@@ -112,8 +113,9 @@ fn linker<E: FileHeader<Endian = Endianness>>(elf: &ElfFile<'_, E>) -> Option<St
     Some(String::from_utf8_lossy(path).into_owned())
 }
 
-/// Returns the name of the library at `path` for which programs that are linked with it ask (its soname). Returns
-/// `None` if it has no such name, so that programs ask for the path, or if the file cannot be read as a library.
+/// Returns the soname of the library at `path`: the name by which programs ask for the library if they are linked with
+/// it. Returns `None` if the library has no soname, so that programs ask for the path, or if the file cannot be read as
+/// a library.
 #[must_use]
 pub(crate) fn asked_name(path: &Path) -> Option<String> {
     let bytes = Map::open(path).ok()?;

@@ -289,7 +289,7 @@ fn has_changed_line_ends(bytes: &[u8]) -> bool {
     line.is_some_and(|line| run_of(line).is_some())
 }
 
-/// Returns the trace that consists of the lines in `map`, which are not those of a file; `None` if there is no line.
+/// Returns the trace that consists of the lines in `map`, which come from no trace file; `None` if there is no line.
 #[cfg(feature = "parquet")]
 pub(crate) fn of_bytes(path: PathBuf, tid: u64, owner: u32, map: Arc<Map>) -> Option<Trace> {
     let (line, first, last) = ends_of_text(&map)?;

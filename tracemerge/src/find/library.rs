@@ -7,7 +7,8 @@ use object::Object;
 use crate::file::map::Map;
 use crate::os::environment::own_directory;
 
-/// The name of the library for which programs ask that are linked with it (its soname). It includes the major version.
+/// The soname of the library: the name by which programs ask for it if they are linked with it. It includes the major
+/// version.
 pub(crate) const LIBRARY: &str = concat!("libtracer.so.", env!("CARGO_PKG_VERSION_MAJOR"));
 /// The name of the library in the directory in which it was built.
 pub(crate) const BUILT_NAME: &str = "libtracer_capi.so";
@@ -16,7 +17,7 @@ pub(crate) const INSTALLED_NAME: &str = "libtracer";
 /// The system's library directories, which are searched if the library is not beside this program.
 const PLACES: [&str; 4] = ["/usr/local/lib", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu"];
 
-/// The text for users that says where the library is searched, and how to install it.
+/// The text for users that says where the library is searched for, and how to install it.
 pub(crate) const SEARCHED_PLACES: &str = "beside tracemerge, in ../lib beside that, and in /usr/local/lib and /usr/lib. In a checkout, cargo install --path tracemerge installs it, on Linux on x86-64 with glibc";
 
 /// The hook that a function calls if gcc or clang has compiled it.

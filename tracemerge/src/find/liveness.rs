@@ -49,7 +49,7 @@ pub(crate) fn is_being_written(path: &Path) -> bool {
     runs.any(|run| live_manifest(&run.path()).is_some_and(writes))
 }
 
-/// Returns the manifest in a run's directory, if the run holds its lock.
+/// Returns the manifest in a run's directory, if the run is alive: it holds the lock on its life file.
 fn live_manifest(directory: &Path) -> Option<Manifest> {
     // A directory that is not private to a user does not belong to a run.
     let user = private_directory_of(directory)?;

@@ -21,8 +21,8 @@ const MAX_SEARCHED_PLACES: usize = 64;
 pub(crate) struct Places(Vec<Place>);
 
 impl Places {
-    /// Reads the lists of directories into which runs of `app` have put trace files. A list is beside the executable,
-    /// and one is in each directory in which rings may be.
+    /// Reads the lists of directories into which runs of `app` have put trace files. One list is beside the executable,
+    /// and each directory for rings may have another one.
     #[must_use]
     pub(crate) fn of(app: &App) -> Places {
         let mut all = Vec::new();

@@ -39,7 +39,8 @@ pub(crate) fn places(runs: &[RunInMemory]) -> Vec<PathBuf> {
     places
 }
 
-/// Reads the rings that still exist of `runs`. Reports each dead run that was not recovered, with the reason.
+/// Reads the rings of `runs`, as far as they still exist. Reports each dead run that was not recovered, with the
+/// reason.
 pub(crate) fn read(runs: &[RunInMemory], recovered: &[Recovered], messages: &mut Messages) -> Vec<Trace> {
     let mut traces = Vec::new();
     for run in runs {

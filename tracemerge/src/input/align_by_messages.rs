@@ -20,7 +20,8 @@ const NAMED: usize = 3;
 /// The greatest number of machines that are compared by messages.
 const MOST_MACHINES: usize = 1000;
 
-/// The clocks of several machines in the order that messages prove.
+/// The result of aligning the clocks of several machines by messages: the order of the clocks, and the messages that
+/// prove it.
 #[derive(Debug)]
 pub(super) struct Alignment {
     /// The index of the boot to whose ticks all lines are converted.

@@ -23,8 +23,8 @@ struct Known {
     numbers: HashMap<Site, u32>,
 }
 
-/// Returns a site without the details that may differ although the position in the program is the same: the site's
-/// number, which differs from process to process, and the description of the captured values, which may be missing.
+/// Returns a site without the details that may differ although the position in the program is the same: the number of
+/// the site, whether another site is in the same line, and the format, types and names of the captured values.
 fn place_of(site: &Site) -> Site {
     Site {
         id: 0,

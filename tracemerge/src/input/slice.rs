@@ -1,5 +1,5 @@
 //! Partitions time into slices. A slice consists of all lines in a period of ticks, which are a part of each sorted
-//! range; together they have a few megabytes.
+//! range. All lines of a slice together have a few megabytes.
 //!
 //! Each slice can be merged alone, and the lines of the slices, one after the other, are the lines of the whole merge.
 //! So several threads can merge different slices, the size of a slice bounds the memory, and a range of time is a list
@@ -42,7 +42,7 @@ impl TickPeriod {
     pub(crate) const ALL: TickPeriod = TickPeriod { since: 0, until: None };
 }
 
-/// The part of a sorted range that is in one slice.
+/// The part of a slice that comes from one sorted range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SlicePart {
     /// The index of the source among all sources.

@@ -87,9 +87,9 @@ impl Stored {
 }
 
 impl Source {
-    /// Opens the file of `trace`. If the thread's ring was read, too, the ring's lines are a second source. Otherwise,
-    /// if the run was `alive` before this call, an incomplete last line of the file is left out, so that the merge has
-    /// a prefix of the thread's trace.
+    /// Opens the file of `trace` as a source. If the thread's ring was read, too, the ring's lines are a second source.
+    /// If the ring was not read and the run was `alive` before this call, an incomplete last line of the file is left
+    /// out, so that the merge has a prefix of the thread's trace.
     ///
     /// # Errors
     /// The file cannot be opened or mapped.

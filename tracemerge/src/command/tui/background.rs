@@ -69,7 +69,7 @@ pub(super) struct Lane {
     pub lane: String,
 }
 
-/// A call that has not ended.
+/// A call that has not ended: its thread, its function, and its duration so far in nanoseconds.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct OpenCall {
     pub thread: String,
@@ -77,7 +77,7 @@ pub(super) struct OpenCall {
     pub ns: u64,
 }
 
-/// A wait that has not ended.
+/// A wait that has not ended: its thread, what the thread waits for, and the duration so far in nanoseconds.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct OpenWait {
     pub thread: String,

@@ -32,7 +32,7 @@ impl Ask {
     }
 }
 
-/// A command of the user.
+/// A command that the user gives by a key or by the mouse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Quit,

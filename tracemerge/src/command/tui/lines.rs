@@ -22,7 +22,7 @@ struct Search {
     place: Place,
 }
 
-/// The loaded lines, the lines of them that are on the screen, and the selected line.
+/// The loaded lines: which of them are on the screen, and which one is selected.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) window: Window,
@@ -66,7 +66,7 @@ impl Lines {
         }
     }
 
-    /// Shows the lines from a place on or, if no line follows the place, the last lines.
+    /// Shows the lines from a position in the traces on; if there are none, the last lines.
     pub(super) fn go_to(&mut self, place: Place) {
         self.stop();
         self.is_pending = true;
@@ -77,14 +77,15 @@ impl Lines {
         (self.window, self.top, self.selected) = (Window::at(place), None, None);
     }
 
-    /// Shows the last lines of traces that may have grown up to `end`.
+    /// Shows the last lines of the traces, which may have grown; `end` is the position of their present end.
     pub(super) fn follow_to(&mut self, end: Place) {
         self.stop();
         (self.window, self.top, self.selected) = (Window::at(end), None, None);
         self.is_pending = true;
     }
 
-    /// Loads all lines again, from the selected line on, or from `or_from` on if no line is selected.
+    /// Forgets all loaded lines, and loads lines again from the selected line on; if no line is selected, from
+    /// `or_from` on.
     pub(super) fn reload(&mut self, or_from: Place) {
         let place = self.place().unwrap_or(or_from);
         self.stop();
@@ -115,14 +116,14 @@ impl Lines {
         self.is_pending = true;
     }
 
-    /// Scrolls by a number of lines.
+    /// Scrolls down by a number of lines, or up if the number is negative.
     pub(super) fn scroll(&mut self, lines: i64) {
         self.search = None;
         self.scrolls = self.scrolls.saturating_add(lines);
         self.is_pending = true;
     }
 
-    /// Selects the line with this number on the screen.
+    /// Selects a line on the screen; `line` is its number from the top, beginning with 0.
     pub(super) fn select_on_screen(&mut self, line: usize) {
         if let Some(row) = self.shown().get(line) {
             self.selected = Some(*row);
@@ -226,7 +227,8 @@ impl Lines {
     }
 
     /// Goes from the line `from` down by `lines` lines, or up if the number is negative, as far as lines are loaded.
-    /// Returns the line that is reached, and the number of lines in between.
+    /// Returns the line that is reached, and the number of lines by which it is further down (negative: up) than
+    /// `from`.
     fn walk(&self, from: RowId, lines: i64) -> (RowId, i64) {
         let (mut row, mut moved) = (from, 0);
         while moved != lines {

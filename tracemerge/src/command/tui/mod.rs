@@ -50,7 +50,8 @@ use crate::command::merge::Job;
 use crate::ui::error::Error;
 use crate::ui::messages::Messages;
 
-/// Returns whether this command can show traces in the terminal now.
+/// Returns whether `tracemerge` can show traces in the terminal now: it was built with the terminal view, and the
+/// terminal can be used.
 #[must_use]
 pub(crate) fn can_be_shown() -> bool {
     #[cfg(feature = "tui")]
@@ -59,7 +60,7 @@ pub(crate) fn can_be_shown() -> bool {
     false
 }
 
-/// Returns the error which says that this command was built without the terminal view.
+/// Returns the error which says that `tracemerge` was built without the terminal view.
 #[cfg(not(feature = "tui"))]
 pub(crate) fn tui(_job: &Job, _follow: bool, _messages: &mut Messages) -> Result<(), Error> {
     Err(Error::plain(

@@ -18,7 +18,8 @@ pub(super) struct Kind {
     options: &'static [&'static str],
 }
 
-/// The views that can be opened, in the order of their keys. The key `1` shows the lines again.
+/// The views that can be opened, in the order of their keys. The key `1` is not among them: it shows the lines of the
+/// traces.
 pub(super) static KINDS: [Kind; 7] = [
     Kind { key: '2', title: "calls", view: "tree", options: &["--collapse"] },
     Kind { key: '3', title: "spans", view: "spans", options: &["--rows", "all"] },

@@ -47,7 +47,7 @@ pub(super) struct Typing {
 #[derive(Debug)]
 pub(super) struct Overview {
     pub is_wanted: bool,
-    /// Whether the summary has to be made; this begins when the lines are on the screen.
+    /// Whether the summary still has to be made. It is made only after the lines are on the screen.
     is_due: bool,
     making: Option<Making>,
     pub summary: Option<Summary>,
@@ -501,7 +501,7 @@ impl Tui {
         }
     }
 
-    /// Returns a text with the filters, for the last line of the screen.
+    /// Returns a text that names the filters in use, for the last line of the screen.
     pub(super) fn filters(&self) -> String {
         let view = self.traces.view();
         let mut filters = Vec::new();

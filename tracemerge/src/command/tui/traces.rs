@@ -187,7 +187,7 @@ impl Traces {
         Ok(traces)
     }
 
-    /// Finds the traces again, because they have grown. The view stays.
+    /// Finds and opens the traces again, because they have grown. The present view and its filters are kept.
     ///
     /// # Errors
     /// As [`Traces::open`].
@@ -250,7 +250,7 @@ impl Traces {
         Ok(())
     }
 
-    /// Returns the place at which the view begins, and the place after its last line.
+    /// Returns the position at which the selected records begin, and the position after the last of them.
     pub(super) fn ends(&self) -> (Place, Place) {
         let boot = self.bounds.len().saturating_sub(1);
         let (first, last) = (self.bounds.first(), self.bounds.last());
@@ -258,7 +258,7 @@ impl Traces {
         (Place { boot: 0, ticks }, Place { boot, ticks: last.map_or(0, |bounds| bounds.end) })
     }
 
-    /// Returns the place in the traces at the time `when`.
+    /// Returns the position in the traces at the time `when`.
     ///
     /// # Errors
     /// The time does not exist.
@@ -277,7 +277,7 @@ impl Traces {
         Ok(place)
     }
 
-    /// Returns the time of a place.
+    /// Returns the time of a position in the traces.
     pub(super) fn when(&self, place: Place) -> When {
         // Ticks mean other times in other boots.
         if self.bounds.len() == 1 {
@@ -292,7 +292,8 @@ impl Traces {
         self.origins.iter().any(|origin| origin.has_sites)
     }
 
-    /// Returns the steady time of a place in nanoseconds, and the steady times of the first and the last line.
+    /// Returns the steady time of a position in the traces, and those of the first and of the last line, in
+    /// nanoseconds.
     pub(super) fn steady(&self, place: Place) -> (u64, (u64, u64)) {
         let first = self.inputs.boots.iter().take(place.boot).map(Vec::len).sum::<usize>();
         let origin = self.inputs.origins.get(first);
@@ -315,7 +316,7 @@ impl Traces {
         sources.zip(self.origins.iter().skip(first)).map(of).sum()
     }
 
-    /// Returns the percentage of the traces' bytes that come before a place.
+    /// Returns the percentage of the traces' bytes that come before a position.
     pub(super) fn percent(&self, place: Place) -> u64 {
         let of_boot = |boot: usize, ticks: u64| {
             let bounds = &self.bounds[boot];
@@ -328,7 +329,8 @@ impl Traces {
         (before + here).saturating_mul(100).checked_div(all).unwrap_or(100)
     }
 
-    /// Returns the period to load next after a place: a boot and a range of its ticks; `None` at the end.
+    /// Returns the period to load next after a position: a boot and a range of its ticks; `None` at the end of the
+    /// traces.
     pub(super) fn behind(&self, place: Place) -> Option<(usize, Range<u64>)> {
         let boot = (place.boot..self.bounds.len()).find(|boot| {
             let bounds = &self.bounds[*boot];
@@ -341,7 +343,8 @@ impl Traces {
         Some((boot, start..if low > start { low } else { high }))
     }
 
-    /// Returns the period to load next before a place: a boot and a range of its ticks; `None` at the beginning.
+    /// Returns the period to load next before a position: a boot and a range of its ticks; `None` at the beginning of
+    /// the traces.
     pub(super) fn before(&self, place: Place) -> Option<(usize, Range<u64>)> {
         let boot = (0..self.bounds.len().min(place.boot + 1)).rev().find(|boot| {
             let bounds = &self.bounds[*boot];

@@ -30,7 +30,8 @@ impl Window {
         Window { first: 0, parts: VecDeque::new(), ends: (place, place) }
     }
 
-    /// Adds the part after the last one. A part without lines takes no room.
+    /// Adds a part of the traces after the last loaded part, and drops parts at the beginning if all parts take too
+    /// much memory. A part without lines is not stored: it only moves the end of the window.
     pub(super) fn push_back(&mut self, part: Part) {
         self.ends.1 = Place { boot: part.boot, ticks: part.period.end };
         if part.rows.is_empty() {
@@ -45,7 +46,8 @@ impl Window {
         }
     }
 
-    /// Adds the part before the first one. A part without lines takes no room.
+    /// Adds a part of the traces before the first loaded part, and drops parts at the end if all parts take too much
+    /// memory. A part without lines is not stored: it only moves the beginning of the window.
     pub(super) fn push_front(&mut self, part: Part) {
         self.ends.0 = Place { boot: part.boot, ticks: part.period.start };
         if part.rows.is_empty() {

@@ -110,7 +110,7 @@ impl ThreadLines {
         self.leave_out(ticks);
     }
 
-    /// Begins a call. Returns the span that it enters.
+    /// Enters a call. Returns the span that the call enters; `None` if it enters none.
     fn enter(&mut self, row: &Row<'_>) -> Option<u64> {
         let around = self.open.last().and_then(|call| call.span);
         let span = row.span.filter(|_| row.span != around);
@@ -119,7 +119,7 @@ impl ThreadLines {
         entered
     }
 
-    /// Ends a call. Returns the span that it has entered.
+    /// Leaves a call. Returns the span that the call had entered; `None` if it had entered none.
     fn leave(&mut self, row: &Row<'_>) -> Option<u64> {
         let at = self.open.iter().rposition(|call| call.function == row.function);
         at.and_then(|at| self.open.drain(at..).next()).and_then(|call| call.entered)
@@ -172,7 +172,8 @@ impl ThreadLines {
         line.write(&mut self.lines);
     }
 
-    /// Appends a payload. It is escaped already, unless another program has made the data set; then it is escaped now.
+    /// Appends a payload. Escapes it if it contains bytes that could control a terminal, as only a data set of another
+    /// program does.
     fn put_payload(&mut self, text: &str) {
         if is_harmless(text.as_bytes()) {
             self.lines.extend_from_slice(text.as_bytes());
@@ -195,7 +196,7 @@ impl ThreadLines {
         Ok(())
     }
 
-    /// Returns the trace of all lines; `None` if there are none.
+    /// Returns the trace that consists of all lines of the thread; `None` if there are no lines.
     ///
     /// # Errors
     /// There is no room for a temporary file.

@@ -1,7 +1,7 @@
 //! The position in a log's lines at which their times stand.
 //!
-//! A line that has a date at another position only, for example in the text of an error, continues the message of the
-//! line before it. So the first lines of a log decide at which position its times are.
+//! A line that has a date only at another position, for example in the text of an error, continues the message of the
+//! line before. So the first lines of a log decide at which position its times are.
 
 use std::collections::BTreeMap;
 

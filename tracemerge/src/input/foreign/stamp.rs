@@ -1,4 +1,4 @@
-//! The recognition of times in the lines of a log.
+//! Finds the times in the lines of a log.
 
 use jiff::civil::DateTime;
 use serde_json::Value;

@@ -33,8 +33,9 @@ pub(crate) struct FileCopy {
 }
 
 /// Removes the copies from `traces` and returns them. Files are copies of each other if they have the same number in a
-/// run and begin with the same thread id; of these files, one stays. The first of these criteria that distinguishes the
-/// files decides:
+/// run and begin with the same thread id. Files of a run that have no number must have the same first ticks in place of
+/// the number, and one file must begin with all bytes of the other. Of several copies, one stays. The first of these
+/// criteria that distinguishes the copies decides:
 ///
 /// - the file was read together with its ring
 /// - its owner is nearest to the caller

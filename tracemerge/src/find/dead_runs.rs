@@ -53,8 +53,8 @@ pub(crate) fn causes(app: &App) -> impl Fn(&Run) -> Cause {
 }
 
 /// Returns the last run of the process that this command has started and that has ended, and the cause of the process's
-/// end; `None` if its runs have left no directory. A process may have had several runs, by `exec` or `shutdown`: its end
-/// is the end of its last run.
+/// end; `None` if its runs have left no directory. A process may have had several runs, by `exec` or `shutdown`: its
+/// end is the end of its last run.
 fn ended_run(app: &App, directories: &[PathBuf]) -> Option<(Run, Cause)> {
     let ended = app.ended?;
     let is_of = |run: &Run| run.pid == ended.pid && run.wall >= ended.since;

@@ -111,8 +111,8 @@ fn ahead(ticks: u64, bytes: usize, others: u64) -> usize {
 }
 
 /// Reads line by line from the offset `at` up to `limit`. Returns the boundary before the first line with `ticks` or
-/// more. If there is no such line up to `limit`, returns, as an error, the offset and the ticks of the last line that
-/// was read.
+/// more. If no line up to `limit` has `ticks` or more, returns, as an error, the offset and the ticks of the last of
+/// these lines.
 fn walk(
     bytes: &[u8],
     ticks: u64,

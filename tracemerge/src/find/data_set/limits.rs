@@ -204,9 +204,9 @@ fn clocks_through(threads: &[(Run, Vec<Anchor>)], some: impl Fn(&[Anchor]) -> Ve
     Clocks::through(threads.iter().map(|(run, anchors)| (run, some(anchors))))
 }
 
-/// Returns the wanted ticks of each boot according to `clocks`; `None` if they cannot be determined, for example because
-/// a boot has no clock or a time may have several ticks. `ends` are the ticks of the first and of the last row of each
-/// boot.
+/// Returns the wanted ticks of each boot according to `clocks`; `None` if they cannot be determined, for example
+/// because a boot has no clock or a time may have several ticks. `ends` are the ticks of the first and of the last row
+/// of each boot.
 fn bounds_by(
     part: &Part,
     ends: &HashMap<String, Bounds>,

@@ -22,7 +22,8 @@ use crate::time::clocks::Clocks;
 /// The runs that the user wants merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// The newest group of runs, and the runs that overlap this group in time.
+    /// The newest group of runs (of a process and of the processes that it has forked), and the runs that overlap with
+    /// this group in time.
     Newest,
     /// All runs.
     All,

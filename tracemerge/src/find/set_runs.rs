@@ -30,7 +30,7 @@ type MachineAndRun<'a> = (&'a str, &'a str);
 /// The rows of a run that are to be removed from a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Superfluous {
-    /// The file that has the rows.
+    /// The file of the data set that contains the rows to be removed.
     pub file: FilePlace,
     /// The name of the run.
     pub run: String,

@@ -201,7 +201,7 @@ pub(crate) struct OpenCalls {
     /// The count of open calls of each place and span. Created when a search through many calls finds no call for a
     /// leave record.
     by_place: Option<FastMap<(CallPlace, Option<u64>), u32>>,
-    /// The calls that have ended inside a folded call that is still open.
+    /// The calls that have ended inside an open call and are shown as one call, because they are nested too deeply.
     folded: Folded,
     /// The limit that a view sets: if more calls than this are open, no call may outlive the call around it. `None`
     /// stands for [`MOST_OVERLAPPING`], and a greater limit counts as this number.

@@ -477,7 +477,7 @@ impl<'a> Records<'a> {
 
     /// Advances past the next records, and returns their bytes. Stops before a record that
     /// - is not whole,
-    /// - is not in the first of the `parts`,
+    /// - begins after the end of the ring's data, where the bytes go on at the beginning of the ring,
     /// - would make the result longer than `room` bytes, or
     /// - is not wanted: `wanted` returns false for it.
     #[inline]

@@ -188,7 +188,8 @@ impl Supply {
         }
     }
 
-    /// Returns the number of all records that were dropped with flight recorders.
+    /// Returns the number of all records that were dropped because the flight recorders of ended threads, which held
+    /// them, were discarded.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten
     }

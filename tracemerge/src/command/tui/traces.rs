@@ -77,7 +77,8 @@ impl Part {
         self.text.len() + self.rows.len() * size_of::<Row>()
     }
 
-    /// Makes a part from `framed`, records in the form in which [`Framed`] writes them.
+    /// Makes the part that shows the lines of one period of a boot. `framed` has these lines, each in the form in which
+    /// [`Framed`] writes it.
     fn of(boot: usize, period: Range<u64>, framed: Vec<u8>) -> Part {
         let (mut rows, mut at) = (Vec::new(), 0);
         while let Some((head, rest)) = framed[at..].split_first_chunk::<HEAD>() {

@@ -54,7 +54,8 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Returns the pairs of epochs that have messages, in the order of their indexes.
+    /// Returns each pair of epochs (periods of a clock without a step) between which messages were sent, with these
+    /// messages. The pairs are sorted by the indexes of their epochs.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let mut found: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
         for (id, message) in (0u32..).zip(&self.all) {

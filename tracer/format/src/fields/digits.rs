@@ -43,8 +43,9 @@ pub(super) fn signed(page: &mut [u8], at: usize, number: i64) -> Option<usize> {
     unsigned(page, at, number.unsigned_abs())
 }
 
-/// Writes an integer at the index `at` of `page`. Before `at`, there may be only a literal and a sign, so that the
-/// digits fit in the `ROOM` at the beginning of `page`.
+/// Writes the digits of an integer from the index `at` of `page` on. Returns the index after the last digit; `None` if
+/// `page` is shorter than [`ROOM`]. The digits must end within the first [`ROOM`] bytes of `page`; they do if only the
+/// literal and the sign of one step are before `at`.
 #[inline(always)]
 pub(super) fn unsigned(page: &mut [u8], at: usize, number: u64) -> Option<usize> {
     if number < EIGHT_DIGITS {

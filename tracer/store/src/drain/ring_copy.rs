@@ -129,7 +129,7 @@ impl Survivors {
         }
     }
 
-    /// Returns the number of messages in the copies.
+    /// Returns the number of messages in the copied parts of the ring.
     pub fn messages(&self) -> u64 {
         let (main, nested) = self.records(0, 0);
         main.chain(nested).filter(Record::counts).count() as u64

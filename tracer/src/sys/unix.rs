@@ -9,16 +9,18 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use super::hook::Hook;
 
-/// The size in bytes of the part of a page that is used: mappings are rounded up to whole pages.
+/// The number of bytes that this library uses of a page of memory. The system may give more, because it rounds mappings
+/// up to its own page size.
 pub(super) const PAGE: usize = 4096;
 
-/// The pages that this library zeroes in forked children, on systems whose kernel cannot do that.
+/// The addresses of the pages of memory that this library zeroes in forked children, on systems whose kernel cannot do
+/// that. Each entry holds null or the address of one page:
 ///
 /// ```text
 /// null ──compare-exchange, Release──► page ──compare-exchange──► null
 /// ```
 static ZEROED: [AtomicPtr<u8>; 4096] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4096];
-/// Whether a page was ever in [`ZEROED`].
+/// Whether [`ZEROED`] has ever held a page.
 static ZEROES: AtomicBool = AtomicBool::new(false);
 
 /// Registers a page that a handler of the C library zeroes in each child that the function `fork` makes, but not in a
@@ -61,20 +63,22 @@ static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 /// The function that is called when a thread ends.
 static ON_THREAD_EXIT: Hook = Hook::new();
 
-/// Whether a new thread may begin only after the thread that makes it has continued.
+/// Whether a new thread may be unable to run until the thread that started it has continued. On Unix no new thread is
+/// held up in this way.
 pub(crate) const THREADS_BEGIN_LATE: bool = false;
 
-/// Returns false: no new thread has to wait until the calling one has gone on.
+/// Returns false: on Unix a new thread can begin to run even while the calling thread waits for it.
 #[inline(always)]
 pub(crate) fn blocks_new_threads() -> bool {
     false
 }
 
-/// Makes the end of the calling thread call the function that was passed to [`create_exit_key`].
+/// Registers the calling thread, so that the function passed to [`create_exit_key`] is called when the thread ends. The
+/// function is not called if the thread ends because of `exit`.
 ///
-/// This is a `pthread` key, not a Rust thread-local with a destructor: on Linux its destructors run after those of all
-/// thread-locals of Rust and C++, so that records of these destructors are kept; and setting it allocates nothing for
-/// the first keys of a process. The function is not called if `exit` ends the thread.
+/// A `pthread` key is used, not a Rust thread-local with a destructor, for two reasons: on Linux a key's destructor
+/// runs after the destructors of all thread-locals of Rust and C++, so that what those trace is still recorded; and
+/// setting one of the first keys of a process allocates no memory.
 pub(crate) fn call_at_thread_exit() {
     let key = EXIT_KEY.load(Ordering::Acquire);
     if key != 0 {
@@ -85,10 +89,12 @@ pub(crate) fn call_at_thread_exit() {
     }
 }
 
-/// Whether the end of the process calls the function passed to `arm_exit_handler` as `detached`.
+/// Whether the function passed to `arm_exit_handler` as `detached` is called when the process ends. It is not called on
+/// Unix.
 pub(crate) const LAST_THREAD_IS_CALLED: bool = false;
 
-/// Makes the key that [`call_at_thread_exit`] uses, once for the process; `handler` is the function that is called.
+/// Makes the `pthread` key that [`call_at_thread_exit`] sets, once for the process. `handler` is called when a
+/// registered thread ends.
 pub(crate) fn create_exit_key(handler: fn()) {
     unsafe extern "C" fn at_exit(rounds: *mut libc::c_void) {
         // Other keys' destructors may trace after this one: come back, up to the last of the rounds that POSIX
@@ -114,7 +120,8 @@ pub(crate) fn create_exit_key(handler: fn()) {
     }
 }
 
-/// Runs `action` while all signals to the calling thread are blocked, except those of its own faults.
+/// Runs `action` while the calling thread blocks all signals, except those that its own faults raise, such as
+/// `SIGSEGV`.
 pub(crate) fn without_signals<T>(action: impl FnOnce() -> T) -> T {
     // SAFETY: sets are plain memory that is initialised before it is read.
     unsafe {
@@ -234,8 +241,8 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(error))
 }
 
-/// Maps `bytes` bytes of zeros; each page takes memory once it is written. Returns null if that fails. It may be
-/// called in a signal handler.
+/// Maps `bytes` bytes of zeros, and returns their address, or null on failure. Each page takes memory only once it is
+/// written. This function may be called in a signal handler.
 pub(crate) fn map_lazily(bytes: usize) -> *mut u8 {
     let (access, kind) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
@@ -259,8 +266,8 @@ pub(crate) fn on_alternate_stack() -> bool {
     alternate_stack().is_some()
 }
 
-/// Returns the beginning of the alternate signal stack on which the caller runs: stacks grow down to it. Returns
-/// `None` on another stack.
+/// Returns the lowest address of the alternate signal stack on which the caller runs; `None` if the caller runs on any
+/// other stack.
 pub(crate) fn alternate_stack() -> Option<usize> {
     // SAFETY: queries only; the result is plain memory.
     unsafe {

@@ -1,5 +1,5 @@
-//! The functions of this folder for Windows. docs/systems.md lists the guarantees on Windows and the weaker ones
-//! compared with Linux.
+//! The calls of the operating system that the library needs, for Windows. docs/systems.md lists the guarantees that
+//! hold on Windows, and those that are weaker than on Linux.
 //!
 //! Code that runs at the ends of threads and of the process does not call the loader: another thread that loads a
 //! library or ends may hold the loader's lock, and wait for the thread that runs the code.
@@ -53,30 +53,33 @@ pub(crate) fn thread_id() -> u64 {
     u64::from(unsafe { GetCurrentThreadId() })
 }
 
-/// Returns false: a thread's name is read from the system, even if Rust's library knows a longer one.
+/// Returns false on Windows, so that the name of any thread is read from the system, even if Rust's library knows a
+/// longer name.
 pub(crate) fn is_in_rust_thread() -> bool {
     false
 }
 
-/// The system's function `GetThreadDescription`; null before [`create_exit_key`], and on older versions, which do not
-/// have it.
+/// The system's function `GetThreadDescription`; null before [`create_exit_key`], and on older versions of Windows,
+/// which lack the function.
 static GET_THREAD_DESCRIPTION: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Returns the system's name of the calling thread, truncated to 15 bytes of UTF-8. Rust's library passes the name to
-/// the system; the library itself may refuse to return it late in a thread's end.
+/// Returns the name that the system has for the calling thread, truncated to 15 bytes of UTF-8. For threads of Rust it
+/// is the Rust name, because Rust's library passes the name to the system. The name is read from the system because
+/// Rust's library may refuse to return it when the thread is about to end.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0; 16];
     with_thread_name(|units| put_truncated(units, &mut name[..15]));
     name
 }
 
-/// Returns the system's whole name of the calling thread.
+/// Returns the whole name that the system has for the calling thread.
 pub(crate) fn full_thread_name() -> Option<String> {
     let replaced = |character: Result<char, _>| character.unwrap_or(char::REPLACEMENT_CHARACTER);
     with_thread_name(|units| char::decode_utf16(units).map(replaced).collect())
 }
 
-/// Calls `take` with the name of the calling thread, if the system has one.
+/// Calls `take` with the UTF-16 units of the calling thread's name, and returns its result; returns `None` if the
+/// system knows no name.
 fn with_thread_name<R>(take: impl FnOnce(&mut dyn Iterator<Item = u16>) -> R) -> Option<R> {
     let function = GET_THREAD_DESCRIPTION.load(Ordering::Acquire);
     if function.is_null() {
@@ -109,8 +112,7 @@ fn put_truncated(units: impl Iterator<Item = u16>, name: &mut [u8]) {
     }
 }
 
-/// Returns the real path of the program that this process runs, no matter how it was written when the program was
-/// started.
+/// Returns the real path of the program that this process runs, whatever path it was started with.
 pub(crate) fn executable() -> PathBuf {
     let started = std::env::current_exe().unwrap_or_default();
     trace_store::sys::real_path(&started).unwrap_or(started)
@@ -148,12 +150,12 @@ pub(crate) fn is_thread_alive(tid: u64) -> bool {
     }
 }
 
-/// Whether a new thread may begin only after the thread that makes it has continued. On Windows a new thread has to
-/// wait if its maker has the loader's lock, as in functions that the system calls when it loads a library.
+/// Whether a new thread may be unable to run until the thread that started it has continued. On Windows this happens if
+/// the starting thread holds the loader's lock, as it does in functions that the system calls when it loads a library.
 pub(crate) const THREADS_BEGIN_LATE: bool = true;
 
-/// Returns whether the calling thread has the loader's lock: then no new thread begins before the calling thread has
-/// released the lock. Returns false if the owner of the lock is not known.
+/// Returns whether the calling thread holds the loader's lock. If so, no new thread begins to run before the calling
+/// thread has released the lock. Returns false if the owner of the lock is not known.
 pub(crate) fn blocks_new_threads() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -179,18 +181,18 @@ static ON_PROCESS_DETACH: Hook = Hook::new();
 /// A value that is not null on threads whose end calls [`ON_THREAD_EXIT`].
 static IS_CALLED_AT_THREAD_EXIT: Slot<()> = Slot::new();
 
-/// The index of the fiber-local slot whose callback is called on systems that do not call [`AT_THREAD_EXIT`]; see
-/// [`create_exit_key`].
+/// The index of the fiber-local slot whose callback calls `at_process_detach` on versions of Wine that do not call
+/// [`AT_THREAD_EXIT`]; see [`create_exit_key`].
 static FIBER_SLOT: AtomicU32 = AtomicU32::new(FLS_OUT_OF_INDEXES);
 
-/// Makes the end of the calling thread call the function that was passed to [`create_exit_key`].
+/// Registers the calling thread, so that the function passed to [`create_exit_key`] is called when the thread ends.
 pub(crate) fn call_at_thread_exit() {
     IS_CALLED_AT_THREAD_EXIT.set(ptr::without_provenance(1));
     call_at_process_detach();
 }
 
-/// Makes the system call [`at_process_detach`] if the process ends on the calling thread, on systems that do not call
-/// [`AT_THREAD_EXIT`].
+/// Registers the calling thread, so that [`at_process_detach`] is called if the process ends on this thread, even on
+/// versions of Wine that do not call [`AT_THREAD_EXIT`].
 fn call_at_process_detach() {
     let fiber = FIBER_SLOT.load(Ordering::Relaxed);
     if fiber != FLS_OUT_OF_INDEXES {
@@ -199,10 +201,11 @@ fn call_at_process_detach() {
     }
 }
 
-/// Prepares [`call_at_thread_exit`]; `handler` is the function that is called.
+/// Prepares [`call_at_thread_exit`]. `handler` is called when a registered thread ends.
 ///
-/// When the process ends, Wine before about 8.13 calls [`AT_THREAD_EXIT`] of a library, but not of a program. On such a
-/// Wine the callback of a fiber-local slot replaces it; that comes before the destructors of thread-locals.
+/// When the process ends, Wine before about 8.13 calls [`AT_THREAD_EXIT`] only if the tracer is in a library, not if it
+/// is in the program itself. On Wine the callback of a fiber-local slot is therefore registered as well. This callback
+/// runs before the destructors of thread-locals.
 pub(crate) fn create_exit_key(handler: fn()) {
     ON_THREAD_EXIT.set(handler);
     let library = |name: &str| {
@@ -243,8 +246,8 @@ unsafe extern "system" fn at_fiber_exit(_value: *const c_void) {
     at_process_detach();
 }
 
-/// Calls the function that was last passed to [`arm_exit_handler`] as `detached`, if the process ends. Does nothing if
-/// only a library is unloaded, or a thread ends.
+/// Calls the function that was last passed to [`arm_exit_handler`] as `detached`, if the whole process is ending. Does
+/// nothing if only a library is being unloaded, or only one thread is ending.
 fn at_process_detach() {
     // SAFETY: asks only.
     if unsafe { RtlDllShutdownInProgress() } != 0 {
@@ -306,32 +309,32 @@ pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns `None`: the names of other threads are not read on this system.
+/// Returns `None`: on Windows the tracer does not read the names of threads other than the calling one.
 pub(crate) fn thread_name_of(_tid: u64) -> Option<[u8; 16]> {
     None
 }
 
-/// Does nothing: the names of the tracer's own threads are not shown here.
+/// Does nothing: on Windows the tracer's own threads get no names.
 pub(crate) fn name_thread(_name: &CStr) {}
 
-/// Returns false: there are no signal stacks.
+/// Returns false: Windows has no alternate signal stacks.
 pub(crate) fn on_alternate_stack() -> bool {
     false
 }
 
-/// Returns `None`: there are no signal stacks.
+/// Returns `None`: Windows has no alternate signal stacks.
 pub(crate) fn alternate_stack() -> Option<usize> {
     None
 }
 
-/// Sleeps while `word` is `expected`, at most `timeout`; may wake without reason.
+/// Sleeps as long as `word` has the value `expected`, at most for `timeout`; may return earlier without a reason.
 pub(crate) fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     let milliseconds = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX - 1).max(1);
     // SAFETY: both words outlive the call and have the size given.
     unsafe { WaitOnAddress(word.as_ptr().cast(), (&raw const expected).cast(), 4, milliseconds) };
 }
 
-/// Wakes one of the threads that sleep on `word`, or all of them if `count` is larger.
+/// Wakes one of the threads that sleep on `word` if `count` is 1, and all of them otherwise.
 pub(crate) fn wake_word(word: &AtomicU32, count: i32) {
     // SAFETY: the address is not dereferenced.
     unsafe {
@@ -343,7 +346,7 @@ pub(crate) fn wake_word(word: &AtomicU32, count: i32) {
     }
 }
 
-/// Returns a zeroed page; there is no `fork`.
+/// Returns a zeroed page. Elsewhere the system zeroes such a page in forked children, but Windows has no `fork`.
 pub(crate) fn page_wiped_on_fork() -> *mut u8 {
     Box::leak(Box::new([0u64; 512])).as_mut_ptr().cast()
 }
@@ -357,8 +360,9 @@ pub(crate) unsafe fn release_page(page: *mut u8) {
     drop(unsafe { Box::from_raw(page.cast::<[u64; 512]>()) });
 }
 
-/// Returns the status with which the process ends, on its last thread: the status that the system gave to the other
-/// threads when it ended them. Returns `None` before the process ends: handlers of `exit` do not get the status.
+/// Returns the status with which the process ends. Only the last thread of the process gets it: it is the exit status
+/// that the system gave to the other threads when it ended them. Returns `None` before that, so also in handlers of
+/// `exit`.
 pub(crate) fn exit_status() -> Option<u32> {
     // SAFETY: asks only.
     if unsafe { RtlDllShutdownInProgress() } == 0 {
@@ -378,8 +382,8 @@ pub(crate) fn exit_status() -> Option<u32> {
 /// The function that is called at `exit`.
 static ON_EXIT: Hook = Hook::new();
 
-/// Calls [`ON_EXIT`], except if the process is ending already, which calls the handlers of libraries: then the flusher
-/// no longer runs.
+/// Calls [`ON_EXIT`], unless the process is already ending: in that case the flusher no longer runs. The system calls
+/// the `exit` handlers of libraries so late.
 extern "C" fn at_exit() {
     // SAFETY: asks only.
     if unsafe { RtlDllShutdownInProgress() } == 0 {
@@ -437,13 +441,13 @@ pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
     if is_space_known == 0 { 256 << 20 } else { free / 4 }
 }
 
-/// Returns false: there is no setuid.
+/// Returns false: Windows has no setuid programs.
 pub(crate) fn privileged() -> bool {
     false
 }
 
-/// Returns null. Elsewhere this maps memory that is taken page by page, for hooks of compilers, which do not exist
-/// here.
+/// Returns null. On other systems this function maps memory for the hooks that compilers put into functions; on Windows
+/// these hooks are not supported.
 pub(crate) fn map_lazily(_bytes: usize) -> *mut u8 {
     ptr::null_mut()
 }

@@ -1,9 +1,9 @@
-//! A pointer for each thread in a slot of the system's thread-local storage. The system does not clear it when the
-//! thread ends, and it is read in one instruction.
+//! A pointer for each thread, kept in a slot of the system's thread-local storage. The system does not clear the
+//! pointer when the thread ends, and one instruction reads it.
 //!
-//! This replaces Rust's thread-locals with the linker of mingw: there, each read of a thread-local calls a function of
-//! mingw's library and a function of the system, and thread-locals are destroyed before the thread ends. See
-//! `lasting_thread_local!`.
+//! With the linker of mingw, this replaces Rust's thread-locals, for two reasons: with mingw each read of a
+//! thread-local calls a function of mingw's library and a function of the system, and the thread-locals are destroyed
+//! before the thread ends. See `lasting_thread_local!`.
 #![allow(unsafe_code, reason = "calls of the system, and a register; each argued where it stands")]
 
 use std::ffi::c_void;
@@ -19,9 +19,9 @@ use windows_sys::Win32::System::Threading::{TLS_OUT_OF_INDEXES, TlsAlloc, TlsFre
 
 /// A pointer for each thread, null at first.
 ///
-/// The word is the slot's index. It is [`TLS_OUT_OF_INDEXES`] until the first thread sets a pointer, then an index
-/// that is never given back. Relaxed: the index leads to no memory that another thread has written; each thread reads
-/// its own value.
+/// The atomic integer is the index of the slot in the system's thread-local storage: [`TLS_OUT_OF_INDEXES`] until a
+/// thread first sets a pointer, and then an index that is never given back. Relaxed is enough, because each thread
+/// reads only the pointer that it has set itself.
 ///
 /// ```text
 /// TLS_OUT_OF_INDEXES ──make (compare and exchange)──> index
@@ -56,7 +56,7 @@ impl<T> Slot<T> {
         }
     }
 
-    /// Sets the calling thread's pointer, and returns the former pointer.
+    /// Sets the calling thread's pointer, and returns the pointer that it replaces.
     pub(crate) fn replace(&self, pointer: *const T) -> *const T {
         let had = self.get();
         self.set(pointer);
@@ -81,8 +81,8 @@ impl<T> Slot<T> {
 /// Returns the calling thread's value in the slot with this index: null if the index is [`TLS_OUT_OF_INDEXES`], or no
 /// value was set.
 ///
-/// The offsets are those of the members `TlsSlots` and `TlsExpansionSlots` of the structure `TEB` of winternl.h.
-/// `TlsGetValue` reads the same, with a call, and clears the thread's last error.
+/// The offsets are those of the members `TlsSlots` and `TlsExpansionSlots` of the structure `TEB` of winternl.h. The
+/// system's function `TlsGetValue` would read the same value, but it costs a call and clears the thread's last error.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn value_at(index: u32) -> *mut c_void {

@@ -51,7 +51,8 @@ pub(super) fn set(max_depth: u32, shortest: u64) {
     SHORTEST.store(shortest, Ordering::Relaxed);
 }
 
-/// Returns a duration in ticks of the clock, with the precision of a measurement of one millisecond.
+/// Converts a duration to ticks of the given clock. The rate of the ticks is measured for one millisecond, which limits
+/// the precision.
 pub(super) fn in_ticks(duration: Duration, kind: ClockKind) -> u64 {
     if duration.is_zero() {
         return 0;
@@ -74,11 +75,12 @@ pub(super) fn in_ticks(duration: Duration, kind: ClockKind) -> u64 {
 #[derive(Clone, Copy, Debug)]
 struct Call {
     ticks: u64,
-    /// An address in the function.
+    /// The address that the hook has reported for the function, which lies in the function's code.
     address: u64,
-    /// The address at which the stack ended in the hook that has reported the entry.
+    /// The stack pointer in the hook that has reported the entry of the function.
     frame: usize,
-    /// [`LEFT_OUT`], [`RECORDED`], or the number under which the producer holds, or has held, the call back.
+    /// [`LEFT_OUT`], [`RECORDED`], or the number under which the thread's ring holds the call back, or has held it
+    /// back.
     state: u64,
 }
 
@@ -87,20 +89,21 @@ const RECORDED: u64 = u64::MAX - 1;
 
 /// The list of a thread's calls in progress. It has no destructor, so it can be used as long as the thread runs.
 struct Calls {
-    /// The memory of the entries; null before the first one.
+    /// The calls on the list, the outermost one first; null before the first call.
     entries: Cell<*mut Call>,
     len: Cell<usize>,
-    /// The number of calls in progress inside of the innermost entry that are not on the list, because it is full.
+    /// The number of calls in progress that are not on the list, because it was full when they were entered.
     beyond: Cell<usize>,
     /// The number of calls on the list that are recorded or held back.
     depth: Cell<u32>,
-    /// The producer that holds back the calls of the list, until they are long enough.
+    /// The writing end of the thread's ring. It holds back the calls of the list that have not lasted long enough to be
+    /// recorded.
     producer: Cell<*const Producer>,
     /// The era of the process ([`process::era`]) in which the calls of the list were entered.
     era: Cell<u32>,
     /// Whether the thread is about to end: then the list is no longer used.
     is_over: Cell<bool>,
-    /// The address at which the stack ended in the hook that is changing the list, or 0.
+    /// The stack pointer in the hook that is changing the list at the moment; 0 if no hook is.
     frame: Cell<usize>,
 }
 
@@ -176,8 +179,9 @@ fn record_entering(ticks: Ticks, address: u64, call_site: u64) {
 }
 
 impl Calls {
-    /// Marks the list as being changed. Returns false if it cannot be used: a signal handler has interrupted a
-    /// change, `here` is not on the thread's own stack, the thread is about to end, or there is no memory.
+    /// Marks the list as being changed. Returns false if the list cannot be used: the caller is a signal handler that
+    /// has interrupted a change of the list, the stack pointer `here` is not on the thread's own stack, the thread is
+    /// about to end, or there is no memory.
     #[inline(always)]
     fn begin(&self, here: usize) -> bool {
         let frame = self.frame.get();
@@ -251,8 +255,8 @@ impl Calls {
         }
     }
 
-    /// Makes the thread's producer hold a call back until the call has lasted `shortest` ticks; returns the call's
-    /// state.
+    /// Makes the thread's ring hold a call back until the call has lasted `shortest` ticks. Returns the value for
+    /// `Call::state`: the number under which the ring holds the call back, or `RECORDED` if it cannot.
     fn hold(&self, ticks: Ticks, address: u64, call_site: u64, shortest: u64) -> u64 {
         let Some((producer, ticks)) = record::producer(ticks) else { return RECORDED };
         if !ptr::eq(producer, self.producer.get()) {
@@ -264,7 +268,7 @@ impl Calls {
     }
 
     /// Makes the list continue with another ring, in a forked child or after another run has begun. Calls that the
-    /// former ring has held back are recorded in neither ring.
+    /// former ring still holds back are recorded nowhere.
     #[cold]
     fn continue_with_ring(&self, producer: &Producer) {
         self.producer.set(producer);
@@ -296,7 +300,7 @@ impl Calls {
         call
     }
 
-    /// Returns the producer that still holds `call` back, if there is one.
+    /// Returns the writing end of the thread's ring if this ring still holds `call` back, and `None` otherwise.
     #[inline(always)]
     fn holder(&self, call: &Call) -> Option<&'static Producer> {
         if call.state >= RECORDED || !ptr::eq(self.producer.get(), record::current()) {

@@ -1,7 +1,7 @@
 //! Functions that the user has named: those that are recorded, and those with which recording begins.
 //!
-//! The code runs on traced threads, in every hook of a program whose user has named functions. To get the result for a
-//! known address takes one load. An address that is met for the first time is searched for in the symbols of the
+//! The code runs on traced threads, in every hook of a program whose user has named functions. For an address that was
+//! met before, the answer takes one load. An address that is met for the first time is looked up in the symbols of the
 //! process. The symbols are read when the first address is met, and again if libraries were loaded since. Nothing is
 //! freed, because threads use the results without a lock.
 #![allow(unsafe_code, reason = "pointers to what is leaked; argued where they are read")]
@@ -59,8 +59,8 @@ static MAKING: Mutex<()> = Mutex::new(());
 
 const KNOWN_BITS: u32 = 14;
 /// A cache of addresses that were searched for. Each word is an address shifted left by two bits, with the bits of the
-/// address's function ([`RECORDED`], [`TRIGGER`]) in the lowest two; 0 if there is no address.
-/// Each word is right on its own, no matter which thread wrote it.
+/// address's function ([`RECORDED`], [`TRIGGER`]) in the lowest two; 0 if there is no address. Each word is complete in
+/// itself, so a thread can use it no matter which thread wrote it.
 static KNOWN: [AtomicU64; 1 << KNOWN_BITS] = [const { AtomicU64::new(0) }; 1 << KNOWN_BITS];
 
 /// Sets the functions that the user has named, for the run that begins. Returns whether there are any.

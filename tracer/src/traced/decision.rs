@@ -26,24 +26,27 @@ use crate::words::switch::{Attempt, TracingState};
 /// ends the decision.
 const MAX_WAIT: u64 = 1_000_000_000;
 
-/// The time, in nanoseconds of the monotonic clock, until which no thread waits for a decision: a decision that could
-/// not be taken over has not ended within [`MAX_WAIT`]. Relaxed: the value only saves time.
+/// The time, in nanoseconds of the monotonic clock, until which threads do not wait for a decision. It is set when a
+/// decision that cannot be taken over has not ended within [`MAX_WAIT`], so that later records do not wait as long.
+/// Relaxed: the value only saves time.
 static NO_WAIT_UNTIL: AtomicU64 = AtomicU64::new(0);
 
-/// The most room on the stack, in bytes, that a run's start takes, which reads the environment and makes threads. In a
-/// build without optimisation it takes several times as much.
+/// The most room on the stack, in bytes, that the start of a run takes, because it reads the environment and makes
+/// threads. A build without optimisation needs several times as much.
 const START_STACK_BYTES: usize = if cfg!(debug_assertions) { 48 << 10 } else { 12 << 10 };
 /// The room on the stack, in bytes, that a thread needs if it lets a helper thread start the run.
 const HELPER_STACK_BYTES: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
 
-/// The id of the process whose helper currently decides in the place of a thread without enough stack, or 0.
+/// The id of the process in which a helper thread currently decides on behalf of a thread whose stack is too small, or
+/// 0.
 static HELPER_PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// The question of the newest explicit decision, for a thread that takes the decision over. The pointer is null, or
-/// leads to a leaked value that never changes.
+/// The question that was published last by `Question::publish`: a thread that takes a decision over decides this
+/// question. The pointer is null, or leads to a leaked value that never changes.
 static LAST_QUESTION: AtomicPtr<Question> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The question whether the process traces, which is to be decided.
+/// The question whether the process traces: how it is answered, and with which settings a run starts if the answer is
+/// yes.
 #[derive(Debug, PartialEq, Eq)]
 struct Question {
     /// The environment variable that decides; without one, the answer is yes.
@@ -51,13 +54,13 @@ struct Question {
     /// The settings of the run if the answer is yes. The settings of the environment override them, except in a forked
     /// child.
     config: Config,
-    /// In a forked child: the id of the run at the root of its tree of forks. The child continues as its parent did,
-    /// with exactly the settings in `config`.
+    /// In a forked child: the id of the run at the root of its tree of forks. The child goes on tracing as its parent
+    /// did, with exactly the settings in `config`. `None` in any other process.
     root: Option<u32>,
 }
 
 impl Question {
-    /// Makes the question that a process's first record decides.
+    /// Makes the question that is decided when the process makes its first record.
     fn by_default() -> Question {
         Question { variable: Some(config::DEFAULT_VARIABLE.into()), config: Config::of_process(), root: None }
     }
@@ -93,8 +96,8 @@ pub(crate) fn is_on() -> bool {
     }
 }
 
-/// Continues in a forked child as in its parent, whose run was `inherited`: with a run of its own, of the same tree
-/// and with the same settings. Does not touch the inherited run.
+/// Makes a forked child trace as its parent did. The child gets a run of its own, with the settings of the parent's run
+/// (`inherited`), and in the same tree of forks. Does not touch the inherited run.
 pub(super) fn decide_in_child(excluded: &Excluded, inherited: &Run) {
     if !stack::has_room(START_STACK_BYTES) {
         settle_on_helper_thread();
@@ -130,8 +133,9 @@ pub(super) fn settle(excluded: &Excluded) -> bool {
     }
 }
 
-/// Starts a helper thread that decides, and waits for it for a bounded time. This is for a caller whose stack has too
-/// little room, as that of a signal handler or a small thread. Returns whether the process traces.
+/// Starts a helper thread that decides whether the process traces, and waits for that thread for a bounded time. Called
+/// if the stack has too little room, as the stack of a signal handler or of a small thread may. Returns whether the
+/// process traces.
 #[cold]
 fn settle_on_helper_thread() -> bool {
     let _errno = sys::keep_errno();
@@ -170,7 +174,8 @@ fn help() {
     HELPER_PROCESS.store(0, Ordering::Relaxed);
 }
 
-/// Decides as the copy of the library that owns the process has decided. Returns whether the process traces.
+/// Takes over, in a guest copy of the library, the decision of the copy that owns the process. Returns whether the
+/// process traces.
 #[cold]
 fn settle_as_guest(excluded: &Excluded) -> bool {
     let Some(owner) = guest::owner() else { return false };
@@ -221,8 +226,8 @@ struct OwnDecision {
 }
 
 /// Begins a decision if `from` accepts the current state. While another thread decides, waits; if the wait takes longer
-/// than [`MAX_WAIT`], takes the decision over. Returns `None` if `from` does not accept the state, even one that is
-/// reached during the wait, or if a decision that cannot be taken over takes too long.
+/// than [`MAX_WAIT`], takes the decision over. Returns `None` in two cases: `from` does not accept the state that the
+/// other thread's decision has led to, or the wait is over and the decision cannot be taken over.
 #[cold]
 fn take_decision(_: &Excluded, from: impl Fn(TracingState) -> bool) -> Option<OwnDecision> {
     let _errno = sys::keep_errno();
@@ -341,8 +346,8 @@ fn decide(mut attempt: Attempt, question: &Question) -> bool {
     }
 }
 
-/// Waits, for a bounded time, for the end of the decision, which another thread now has to reach. Returns whether the
-/// process traces.
+/// Waits, for a bounded time, until the decision has ended, which another thread (the flusher, or one that has taken
+/// the decision over) has to do. Returns whether the process traces.
 fn outcome() -> bool {
     let _errno = sys::keep_errno();
     let start = sys::monotonic_ns();
@@ -383,8 +388,9 @@ pub(crate) fn shut_down() -> io::Result<()> {
     result
 }
 
-/// Waits until the module table has the modules that are loaded now, if the process traces and modules may have changed
-/// since the table was last brought up to date. The thread that loads and unloads modules calls this.
+/// Brings the run's table of loaded modules up to date, and waits for that. Does nothing if the process does not trace,
+/// or if no module can have been loaded or unloaded since the last time. Called by the thread that loads or unloads a
+/// module.
 pub(crate) fn look_at_modules() {
     let _errno = sys::keep_errno();
     let Some(_excluded) = Excluded::enter() else { return };

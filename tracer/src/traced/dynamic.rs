@@ -20,17 +20,17 @@ use crate::shared::process;
 use crate::shared::sites::{self, Captured, KINDS, Site};
 use trace_format::line::Ticks;
 
-/// The number of span ids that a thread reserves at once. Only one in so many new spans accesses the shared word.
+/// The number of span ids that a thread reserves at once, so that it accesses the counter that all threads share only
+/// once per so many new spans.
 const BLOCK: u64 = 1 << 10;
 
 thread_local! {
-    /// The thread's ids of spans: the last id given, and the last id of the block that the thread has taken.
+    /// The span ids that the thread has reserved: the id that it has given last, and the last id of its reserved block.
     static IDS: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Mixes the number of a place and the shape of its values into a key, by the last step of SplitMix64 with the
-/// constants of
-/// *Mix13*.
+/// Mixes the number of a place and the shape of its values into the key by which a site is looked up. The mixing is the
+/// last step of SplitMix64 with the constants of *Mix13*.
 #[inline(always)]
 fn key_of(place: u64, shape: u64) -> u64 {
     let mut key = place ^ shape.rotate_left(32);
@@ -39,7 +39,7 @@ fn key_of(place: u64, shape: u64) -> u64 {
     key ^ (key >> 31)
 }
 
-/// Returns the site with `key`; makes it from the result of `define` if there is none.
+/// Returns the site with the key `key`. If there is none yet, makes it from the result of `define`.
 #[inline(always)]
 fn find(key: u64, values: &Values, define: &mut dyn FnMut() -> Definition) -> Option<&'static Site> {
     sites::met(key).or_else(|| find_uncached(key, values, define))
@@ -53,12 +53,13 @@ fn find_uncached(key: u64, values: &Values, define: &mut dyn FnMut() -> Definiti
     Some(site)
 }
 
-/// Records a message with `values`, made at the place with the number `place`, if this place is on. `define` describes
-/// the place; it is called if this place has made no message with values of this shape before.
+/// Records a message with `values`, made at the place with the number `place`, unless tracing is off or the filter
+/// leaves this place out. `define` describes the place; it is called if this place has made no message with values of
+/// this shape before.
 ///
-/// Warm, this costs a look into a table, the clock and a copy of the values. Otherwise, or if the site is not in the
-/// table for readers yet, the message is formatted at the call. Past the limits, 8,192 sites and 4 KiB of texts for
-/// each, it is formatted and has no site.
+/// If the site was met before, the costs are one lookup in a table, a reading of the clock and a copy of the values. If
+/// the site is not yet in the table that readers of the trace get, the message is formatted at the call. If the process
+/// has 8,192 sites already, or the site's texts exceed 4 KiB, the message is formatted and has no site.
 #[inline]
 pub fn message(place: u64, values: &Values, mut define: impl FnMut() -> Definition) {
     if process::is_off() {
@@ -91,9 +92,9 @@ pub enum ValuesResult {
     Unformatted(u32),
 }
 
-/// Records a message with `values`, whose call was at `ticks`, as [`message`] does, unless the message must be
-/// formatted at the call. The filter does not suppress the message, because places of this kind have no module: if the
-/// filter has switched the place off, the caller has to format the message.
+/// Records a message with `values`, whose call was at `ticks`, as [`message`] does. If the values cannot be recorded,
+/// the result tells the caller to format the message itself. That includes places that the filter has switched off: the
+/// filter must not suppress their messages, because these places have no module.
 #[inline]
 pub fn record_values(
     place: u64,
@@ -143,13 +144,13 @@ pub fn is_allowed(target: &str, level: Level) -> bool {
 }
 
 /// Returns whether records of the place with the number `place` are on. If there is a filter, the first call for a
-/// place calls `define`, which describes the place's target and level; later calls take a look into a table and two
-/// loads. Without a filter, a call is three loads.
+/// place calls `define`, which describes the place's target and level; later calls cost one lookup in a table and two
+/// loads. Without a filter, a call costs three loads.
 #[inline]
 #[must_use]
 pub fn is_enabled(place: u64, mut define: impl FnMut() -> Definition) -> bool {
-    /// A number that is used in place of the shape of values. Values have this shape with a probability of one in 2⁶⁴
-    /// only.
+    /// A number that stands for the shape of the values in the key of the place. Real values have this shape only with
+    /// a probability of one in 2⁶⁴.
     const NO_SHAPE: u64 = 0x6e61_6d65_6f66_7461;
     if process::is_off() {
         return false;
@@ -183,7 +184,7 @@ pub fn largest_level() -> Level {
 #[derive(Clone, Copy, Debug)]
 pub struct SpanSite(&'static Site);
 
-/// An entered span, with the number that is needed to leave it.
+/// A span that was entered. It holds word 0 of the record that is made when the span is left.
 #[derive(Clone, Copy, Debug)]
 pub struct EnteredSpan(u64);
 

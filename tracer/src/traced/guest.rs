@@ -30,7 +30,7 @@ static GUEST: Guest = Guest { switched: on_switched, names_of };
 /// owner, the interface is its own.
 static OWNER: AtomicPtr<Interface> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The function that returns the names of symbols, from the hooks of this copy; null before the first hook.
+/// The function of this copy's hooks that returns the names of a symbol; null before the first hook is called.
 static NAMES_OF: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Returns the copy that owns the process, or `None` if this copy does. The first call looks for the owner.
@@ -58,7 +58,8 @@ pub(super) fn warn_of_incompatible_copies() {
     }
 }
 
-/// Applies the settings of the owner's run in this copy, before this copy's switch says that tracing is on.
+/// Applies the settings of the owner's run, `terms`, in this copy. Must be called before tracing is switched on in this
+/// copy.
 fn take(terms: Terms) {
     clock::set_kind(terms.clock);
     scope::set_call_sites(terms.call_sites != 0);
@@ -80,8 +81,8 @@ pub(super) fn join(attempt: Attempt, owner: Owner, terms: Terms) -> bool {
     true
 }
 
-/// Prepares this copy for its first record: from then on it stays loaded. While tracing is off, a plugin may be
-/// unloaded.
+/// Prepares this copy for its first record: makes sure that it is never unloaded, and that ends of threads and panics
+/// are handled. As long as tracing was never on, a plugin that contains this copy can be unloaded.
 #[inline(always)]
 pub(super) fn begin_recording() {
     static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -99,8 +100,8 @@ pub(super) fn begin_recording() {
     }
 }
 
-/// Registers this copy with the owner, which from then on calls it when tracing is switched. A second call does
-/// nothing.
+/// Registers this copy with the owner, so that the owner tells it whenever tracing is switched on or off. Calls after
+/// the first one do nothing.
 pub(super) fn listen(owner: Owner) {
     static LISTENS: AtomicBool = AtomicBool::new(false);
     // Relaxed: the flag only says that nothing is left to do.

@@ -55,10 +55,10 @@ const HANDED_OVER: u32 = 32;
 /// The bit that makes hooks read another clock than the plain counter.
 const OTHER_CLOCK: u32 = 64;
 
-/// Reads the clock. Returns `None` if the reading has called the hook again: the system's clock is read by a function
-/// of the C library, which the program may have replaced. That call is the tracer's and not the program's, so it is not
-/// counted as lost. (A hook in a signal handler that interrupts the
-/// reading cannot be distinguished from that call.)
+/// Reads the clock. Returns `None` if this call was made while the clock was being read: the system's clock is read by
+/// a function of the C library, which the program may have replaced by one that has hooks. That call is the tracer's
+/// and not the program's, so it is not counted as lost. (A hook in a signal handler that interrupts the reading cannot
+/// be distinguished from that call.)
 #[inline(always)]
 fn now() -> Option<Ticks> {
     if clock::kind() == clock::SYSTEM { read_system() } else { Some(clock::now()) }
@@ -98,9 +98,9 @@ pub(super) fn shortest(config: &Config) -> u64 {
 
 /// Records that the function that contains `address` is entered. `call_site` is the address to which it will return.
 ///
-/// While tracing is off, this is one relaxed load. A program whose first record is made here writes raw files, has
-/// larger rings, and reads the plain counter, unless its user says otherwise: so only this case is handled at once.
-/// Everything else is a tail call, so that no state has to be kept meanwhile.
+/// While tracing is off, this costs one relaxed load. Only the usual case, in which hooks read the plain counter and
+/// record each call, is handled in this function. Every other case is a tail call, so that no registers have to be
+/// saved.
 #[inline(always)]
 pub fn enter(address: u64, call_site: u64, names_of: NamesOf) {
     if process::is_off() {
@@ -157,11 +157,12 @@ pub(super) fn leave_at(ticks: Ticks, address: u64, inside: u64, names_of: NamesO
     leave_with_mode(ticks, HOOK_MODE.load(Ordering::Relaxed), address, inside, names_of);
 }
 
-/// Records that the function that `from` belongs to is entered, and awaits the function's return to record that it is
-/// left. This is for compilers that have hooks only at the beginning of functions. `left` must call [`leave`] with the
-/// address that it gets.
+/// Records that a function is entered, and arranges that `left` is called when the function returns. `from` holds the
+/// registers in that function. This is for compilers that put hooks only at the beginning of functions. `left` must
+/// call [`leave`] with the address that it gets.
 ///
-/// A function whose return is unknown, or on a stack that is not the thread's own, is recorded as left at once.
+/// If the place of the return address is unknown, or the function runs on a stack that is not the thread's own, the
+/// function is recorded as left at once.
 #[cfg(all(feature = "unwind", target_os = "linux", target_arch = "x86_64"))]
 #[inline(always)]
 pub fn enter_until_return(from: Registers, names_of: NamesOf, left: fn(address: u64)) {

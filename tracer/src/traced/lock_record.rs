@@ -1,4 +1,5 @@
-//! The record of a lock or a condition variable: a kind of its own, so that no message can be taken for one.
+//! The record of a wait for a lock or a condition variable, or of a notification. It is a type of record of its own, so
+//! no traced message can be mistaken for it.
 //!
 //! The functions run on traced threads that wait, that notify, or that were woken.
 
@@ -14,15 +15,16 @@ use trace_format::sites::SiteKind;
 /// The greatest length of a record's text, in words of eight bytes.
 const WORDS: usize = MAX_CAPTURED / 8;
 
-/// Makes the site by which the filter switches the lock records of a module. It is never in the table for readers:
-/// the records have no site.
+/// Makes a site whose only use is that the filter can switch the lock records of a module on and off. The site is never
+/// in the table for readers, because lock records name no site.
 pub(crate) const fn switch_of(module: &'static str) -> Site {
     let module_len = module.len() as u32;
     let place = Place { texts: module, module_len, line: line!(), column: column!(), here: || "" };
     Site::new(place, Call { kind: SiteKind::Message, texts: "", format_lens: [0, 0] })
 }
 
-/// Records a text about a lock, if the locks of this `switch` are on; returns whether they are.
+/// Records the text `what` about a lock, if the filter allows the lock records to which `switch` belongs; returns
+/// whether it does.
 #[cold]
 #[inline(never)]
 pub(crate) fn record_lock(switch: &'static Site, what: fmt::Arguments<'_>) -> bool {

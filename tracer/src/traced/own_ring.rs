@@ -13,11 +13,11 @@ use crate::sys::{self, lasting_thread_local};
 use crate::words::exclusion::Excluded;
 
 lasting_thread_local! {
-    /// The calling thread's producer, or null.
+    /// The writing end of the calling thread's ring, or null.
     pub(super) static CURRENT: near *const Producer;
 }
 lasting_thread_local! {
-    /// The ring of the calling thread's producer, or null.
+    /// The calling thread's ring, or null.
     pub(super) static RING: *const ThreadRing;
 }
 

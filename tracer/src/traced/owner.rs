@@ -65,7 +65,8 @@ static INTERFACE: Interface = Interface {
     panic: handle_panic,
 };
 
-/// Returns the functions that guests call. Other copies find them by the note that is placed here.
+/// Returns the functions that guests call. Other copies of the library find these functions by a note, which this
+/// function puts into the object file.
 #[inline(never)]
 pub(super) fn interface() -> &'static Interface {
     put_note!(INTERFACE);
@@ -74,8 +75,9 @@ pub(super) fn interface() -> &'static Interface {
 
 /// The guests that have joined and are loaded.
 static GUESTS: Mutex<Vec<&'static Guest>> = Mutex::new(Vec::new());
-/// The number of threads that are calling a function of a guest. It is raised under the lock of [`GUESTS`]; so a thread
-/// that has taken a guest off the list under that lock, and sees 0, knows that none of the guest's functions runs.
+/// The number of threads that are calling a function of a guest. The number is increased only under the lock of
+/// [`GUESTS`]; so a thread that has taken a guest off the list under that lock, and sees 0, knows that none of the
+/// guest's functions runs.
 static CALLING: AtomicU32 = AtomicU32::new(0);
 /// The longest time that the unloading of a guest is held up while one of the guest's functions runs. The time is
 /// limited because that function itself may be unloading the guest.

@@ -83,7 +83,8 @@ pub(super) fn unwinds() {
     }
 }
 
-/// Records the panic's message, its position in the source, and the call stack from `from`.
+/// Records the panic's message, its position in the source, and the call stack of the function in which the registers
+/// `from` were read.
 fn record_panic(info: &PanicHookInfo<'_>, from: Registers) {
     let text = info.payload();
     let text = text.downcast_ref::<&str>().copied().or_else(|| Some(text.downcast_ref::<String>()?.as_str()));
@@ -111,7 +112,8 @@ fn can_unwind(info: &PanicHookInfo<'_>) -> bool {
 /// come from the allocator. The text's first byte must not occur again in the text.
 struct Find {
     text: &'static [u8],
-    /// The number of the text's first bytes with which the output ends so far.
+    /// The length of the longest beginning of `text` with which the output so far ends; the length of `text` once it
+    /// was found.
     found: usize,
 }
 

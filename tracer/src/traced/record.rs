@@ -27,8 +27,8 @@ use crate::words::exclusion::{self, Excluded};
 const RING_STACK_BYTES: usize = if cfg!(debug_assertions) { 4 << 10 } else { 2 << 10 };
 
 thread_local! {
-    /// The id of the run that counts this thread's records without a ring, or 0 if there was no run, and the number of
-    /// such records that no file reports yet.
+    /// The number of records that this thread could not put into a ring and that no file reports yet, after the id of
+    /// the run that has counted them (0 if there was no run).
     static LOST: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }
 
@@ -80,15 +80,16 @@ pub(crate) fn trace_at<'a>(ticks: Ticks, site: u32, message: impl Into<Message<'
     });
 }
 
-/// Writes a message as [`Producer::record`] does, in a function of its own: the first record of a thread may take
-/// longer.
+/// Writes a message as [`Producer::record`] does. This is a separate function for the first record of a thread, so that
+/// the usual path is short.
 #[cold]
 #[inline(never)]
 fn record_in_new_ring(producer: &Producer, ticks: Ticks, site: u32, message: Message<'_>) -> Outcome {
     producer.record(ticks, site, message)
 }
 
-/// Writes a record that consists of words: word 0 and the payload. Only called if tracing is not off.
+/// Writes a record that is already encoded as words of eight bytes: word 0, which says what the record is, and the
+/// payload. Only called if tracing is not off.
 #[inline(always)]
 pub(crate) fn words(ticks: Ticks, word: u64, payload: &[u64]) {
     if let Err(producer) = words_in_ring(ticks, word, payload) {
@@ -132,8 +133,8 @@ fn first_words(ticks: Ticks, producer: *const Producer, word: u64, payload: &[u6
     });
 }
 
-/// Writes a record of words into the thread's ring. Fails if the thread has no ring, or a ring that takes no more
-/// records; the error is the producer that was found, or null.
+/// Writes a record that is encoded as words of eight bytes into the thread's ring. Fails if the thread has no ring, or
+/// its ring takes no more records. The error is the writing end of the thread's ring, or null.
 #[inline(always)]
 fn words_in_ring(ticks: Ticks, word: u64, payload: &[u64]) -> Result<(), *const Producer> {
     let producer = CURRENT.get();
@@ -147,8 +148,8 @@ fn words_in_ring(ticks: Ticks, word: u64, payload: &[u64]) -> Result<(), *const 
     Err(producer)
 }
 
-/// Notes that the thread has waited for the list of modules since `start`, in nanoseconds of the monotonic clock, and
-/// the ticks `begin`, if the thread has a ring. Not called inside of a record.
+/// Notes in the thread's ring, if it has one, how long the thread has waited for the list of modules. The wait began at
+/// `start`, in nanoseconds of the monotonic clock, and at the ticks `begin`. Not called inside of a record.
 pub(super) fn note_wait_for_modules(start: u64, begin: Ticks) {
     // SAFETY: as in `trace_at`.
     if let Some(producer) = unsafe { CURRENT.get().as_ref() }.filter(|producer| producer.is_usable()) {
@@ -156,14 +157,14 @@ pub(super) fn note_wait_for_modules(start: u64, begin: Ticks) {
     }
 }
 
-/// Returns the thread's producer, or null.
+/// Returns the writing end of the thread's ring, or null.
 #[inline(always)]
 pub(super) fn current() -> *const Producer {
     CURRENT.get()
 }
 
-/// Returns the calling thread's producer, and the ticks for a record whose call was at `ticks`. If the thread has no
-/// ring, takes one now; returns `None` if that is impossible. Only called if tracing is not off.
+/// Returns the writing end of the calling thread's ring, and the ticks for a record whose call was at `ticks`. If the
+/// thread has no ring, takes one now; returns `None` if that is impossible. Only called if tracing is not off.
 #[inline(always)]
 pub(super) fn producer(ticks: Ticks) -> Option<(&'static Producer, Ticks)> {
     let producer = CURRENT.get();
@@ -180,8 +181,8 @@ fn first_producer(ticks: Ticks, found: *const Producer) -> Option<(&'static Prod
     attach(ticks, found)
 }
 
-/// Returns the ticks of the calling thread's last record; `None` if the thread has no ring. If the thread is inside a
-/// record, only nested records count, which were made inside a record.
+/// Returns the ticks of the calling thread's last record; `None` if the thread has no ring. While the thread is making
+/// a record, returns the ticks of the last record that was nested in another one.
 pub(crate) fn last_ticks() -> Option<Ticks> {
     let producer = CURRENT.get();
     if producer.is_null() {
@@ -207,7 +208,8 @@ pub(crate) fn capture<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> b
 #[cold]
 #[inline(never)]
 fn capture_for_owner<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bool {
-    /// The most bytes that the arguments of most calls take; more room takes more time.
+    /// A size in bytes that suffices for the arguments of most calls. A larger buffer would take longer to fill with
+    /// zeros.
     const TYPICAL_MAX_BYTES: usize = 128;
     match copies::joined() {
         None => false,
@@ -223,9 +225,9 @@ fn capture_for_owner<A: Arguments>(ticks: Ticks, site: u32, arguments: &A) -> bo
     }
 }
 
-/// Passes `size` bytes of arguments, which `write` writes, to the copy of the library that owns the process; returns
-/// false if the size is greater than `MOST`, or if the message must be formatted. This function is not inlined: so only
-/// threads and signal handlers of such a process need room on the stack for the bytes.
+/// Passes `size` bytes of arguments, which `write` writes, to the copy of the library that owns the process. Returns
+/// false if `size` is greater than `MOST`, or if the message must be formatted. The function is not inlined, so that
+/// only threads that pass arguments to an owner need the room on the stack.
 #[cold]
 #[inline(never)]
 fn pass_to_owner<const MOST: usize>(
@@ -249,8 +251,9 @@ enum RecordReceiver<'a> {
 }
 
 /// Writes a record if the calling thread has no usable ring: its first record, the first one in a forked child, the
-/// first one after the ring was closed, or any record if another copy of the library owns the process. `ticks` are
-/// those of the call, which has found `producer`; `record` writes the record.
+/// first one after the ring was closed, or any record if another copy of the library owns the process. `ticks` are the
+/// ticks of the call, `producer` is the writing end of the ring that the call has found, and `record` writes the
+/// record.
 #[cold]
 #[inline(never)]
 fn record_first(
@@ -350,9 +353,12 @@ fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, T
     Some((producer, ticks))
 }
 
-/// Returns the ticks of the first record in a ring: those of its call (`called`), but not earlier than the run's
-/// beginning (`began`), because the `# run` line stands first. Returns `now` if a signal handler has traced since the
-/// call (`is_first` is false), or if the call has read another clock than the run's.
+/// Returns the ticks for the first record in a ring:
+///
+/// - usually the ticks of its call (`called`), but not earlier than the run's beginning (`began`), because the file
+///   begins with the `# run` line;
+/// - `now` if a signal handler has traced since the call (`is_first` is false), or if the call has read another clock
+///   than the run's.
 fn first_ticks(called: Ticks, is_first: bool, began: Ticks, now: Ticks) -> Ticks {
     if is_first && called <= now { called.max(began) } else { now }
 }

@@ -55,7 +55,8 @@ impl Scope {
 }
 
 impl Scope {
-    /// Records that the function is left, after the records of `values`, which gets the ticks of the exit.
+    /// Records that the function is left. Before that, calls `values` with the ticks of the exit, so that it can record
+    /// values that belong to the exit.
     #[inline(always)]
     pub fn leave_with(self, values: impl FnOnce(Ticks)) {
         let word = self.leave;
@@ -92,7 +93,8 @@ pub(super) fn wants_call_sites() -> bool {
     CALL_SITES.load(Ordering::Relaxed)
 }
 
-/// Records that a function is entered; returns the word for [`Scope::leave`].
+/// Records that the function that contains `address` is entered. Returns word 0 of its exit record, for
+/// [`Scope::leave`].
 #[inline(never)]
 fn enter(address: u64) -> u64 {
     let ticks = clock::now();
@@ -113,7 +115,8 @@ pub(super) fn mark_panic(leave: u64) -> u64 {
     if std::thread::panicking() { leave | IN_PANIC } else { leave }
 }
 
-/// Returns word 0 of the exit record, which shows whether a panic unwinds the stack.
+/// Returns word 0 of the exit record, to which it adds whether a panic is unwinding the stack. `word` is
+/// `Scope::leave`.
 #[inline(always)]
 pub(super) fn left(word: u64) -> u64 {
     if std::thread::panicking() && word & IN_PANIC == 0 { unwinding(word) } else { word & !IN_PANIC }
@@ -135,8 +138,8 @@ impl Site {
         Scope { leave: enter_site(self).0, _not_send: PhantomData }
     }
 
-    /// Records that the scope of this site is entered; also returns the ticks of that record, for the values that go
-    /// with it.
+    /// Records that the scope of this site is entered. Also returns the ticks of that record, with which the caller can
+    /// record values that belong to it.
     #[inline(always)]
     pub fn enter_with(&'static self) -> (Scope, Ticks) {
         let (leave, ticks) = enter_site(self);
@@ -177,13 +180,14 @@ pub struct AsyncCall {
 }
 
 impl AsyncCall {
-    /// Makes the span of a call of the function that contains the site.
+    /// Makes the span for one call of an async function; `site` is the site in that function.
     #[must_use]
     pub fn new(site: &'static Site) -> AsyncCall {
         AsyncCall { site, id: 0, is_entered: false, is_over: false }
     }
 
-    /// If the span's site is on, enters the span, and then calls `values` with the ticks of the entering.
+    /// If the span's site is on, records that the span is entered, and then calls `values` with the ticks of that
+    /// record.
     pub fn begin(&mut self, values: impl FnOnce(Ticks)) {
         if self.site.is_on(self.site.word()) {
             values(self.enter());
@@ -191,9 +195,9 @@ impl AsyncCall {
         }
     }
 
-    /// Runs the body of the function; the span is entered for each poll of the body, and left after it. When the body
-    /// has returned, calls `returned` with the ticks of the last leaving and the body's result, right before that
-    /// leaving is recorded.
+    /// Runs the body of the function. The span is entered before each poll of the body, and left after the poll. When
+    /// the body has returned, calls `returned` with the body's result and with the ticks at which the span is left for
+    /// the last time; only then records that the span is left.
     pub async fn run<F: Future>(
         mut self,
         mut body: Pin<&mut F>,

@@ -51,8 +51,8 @@ impl Site {
         A::CAPTURED && record_now(word, arguments)
     }
 
-    /// Does the same as [`record`](Site::record), for values that belong to another record: they are recorded with the
-    /// `ticks` of that record.
+    /// Does the same as [`record`](Site::record), for values that belong to another record, such as the arguments of a
+    /// function's entry: they are recorded with the `ticks` of that other record.
     #[inline(always)]
     #[must_use]
     pub fn record_at<A: Arguments>(&self, ticks: Ticks, word: u64, arguments: &A) -> bool {
@@ -61,8 +61,8 @@ impl Site {
         A::CAPTURED && is_numbered && record::capture(ticks, word as u32, arguments)
     }
 
-    /// Does the same as [`format`](Site::format), for values that belong to another record: they are recorded with the
-    /// `ticks` of that record.
+    /// Does the same as [`format`](Site::format), for values that belong to another record, such as the arguments of a
+    /// function's entry: they are recorded with the `ticks` of that other record.
     pub fn format_at<A: Arguments>(&'static self, ticks: Ticks, _: &A, message: fmt::Arguments<'_>) {
         self.request_entry(
             A::CAPTURED.then_some(Captured { signature: A::SIGNATURE, describe: A::describe }),

@@ -7,29 +7,30 @@ use super::record;
 use crate::ring::{call_site_record, clock};
 use crate::stack::{End, Registers, Walk, walk, walk_interrupted};
 
-/// The greatest number of frames of a stack that are recorded. A record with so many frames fits into a block of the
-/// smallest ring.
+/// The greatest number of frames of a stack that are recorded: so many fit into one block of the smallest ring.
 const MAX_FRAMES: usize = 120;
 
-/// Records the call stack of the function that `from` belongs to. Only called if tracing is not off.
+/// Records the call stack of the function in which the registers `from` were read. Only called if tracing is not off.
 #[inline(never)]
 pub(crate) fn record_stack(from: Registers) {
     record_stack_at(clock::now(), from);
 }
 
-/// Records the call stack of the function that `from` belongs to, after the message that the thread has just
-/// recorded.
+/// Records the call stack of the function in which the registers `from` were read. The stack belongs to the message
+/// that the thread has just recorded.
 #[inline(never)]
 pub fn record_stack_of_message(from: Registers) {
     record_stack_at(ticks_of_message(), from);
 }
 
-/// Records the call stack of a panic after its message. The first frame of `from` is the tracer's own.
+/// Records the call stack of a panic. Called after the panic's message was recorded. The innermost frame, in which
+/// `from` was read, is the tracer's own and is left out.
 pub(super) fn record_stack_of_panic(from: Registers) {
     record_frames(ticks_of_message(), |frames| walk(from, frames, 1));
 }
 
-/// Records the call stack that a signal has interrupted, after the message about it.
+/// Records the call stack of the code that a signal has interrupted. Called after the message about the signal was
+/// recorded.
 pub(super) fn record_interrupted_stack(from: Registers) {
     record_frames(ticks_of_message(), |frames| walk_interrupted(from, frames));
 }
@@ -38,9 +39,9 @@ pub(super) fn record_interrupted_stack(from: Registers) {
 const CALL_SITE: usize = 2;
 
 /// Records the call site of the function that has just been entered at `ticks`. The record is an incomplete call stack
-/// of two frames: an address in the entered function, and the address of its call. This must be called by the tracer's
-/// function that the entered function has called to record its entry, and that function must not be inlined. Nothing is
-/// recorded if the walk of the stack does not reach the second frame.
+/// of two frames: an address in the entered function, and the address of its call. The caller must be the function of
+/// the tracer that the entered function calls to record its entry, and must not be inlined. Nothing is recorded if the
+/// walk of the stack does not reach the second frame.
 #[cold]
 #[inline(never)]
 pub(super) fn record_call_site(ticks: Ticks) {

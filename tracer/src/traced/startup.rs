@@ -60,8 +60,8 @@ fn start_flusher(
     sys::spawn_hidden(Box::new(move || flusher::run(run, publish)))
 }
 
-/// The states of a word by which the thread that starts a run lets its flusher begin, if it publishes the run itself:
-/// see [`sys::THREADS_BEGIN_LATE`].
+/// The states of a word by which the flusher thread learns whether its run is wanted. Used if the thread that starts
+/// the run also publishes it: see [`sys::THREADS_BEGIN_LATE`].
 ///
 /// ```text
 /// UNDECIDED ──Release──► WANTED or UNWANTED, for ever
@@ -80,9 +80,9 @@ fn is_wanted(decided: &AtomicU32) -> bool {
     }
 }
 
-/// Makes `run` the process's run, unless another thread has taken over the decision for which the run was made. This is
-/// called before the run's flusher thread does anything else, and where no signal handler can jump out of it: so a run
-/// whose decider was overtaken has changed nothing.
+/// Makes `run` the process's run, unless another thread has taken over the decision for which the run was made. Returns
+/// whether it did. This is called before the run's flusher thread does anything else, and where no signal handler can
+/// jump out of it: so a run that was made for nothing has changed nothing.
 fn publish(attempt: Attempt, run: &'static Run, shortest: u64) -> bool {
     if !STATE.hand_over(attempt) {
         return false;

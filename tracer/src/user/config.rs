@@ -1,4 +1,5 @@
-//! The settings of a run: defaults, then the builder, then the environment, which overrides both.
+//! The settings of a run. The defaults are overridden by what the program sets with the builder, and both by
+//! environment variables.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,8 +29,9 @@ pub(crate) const MIN_TOTAL_LIMIT: u64 = 256 * 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FullPolicy {
-    /// The thread waits for the flusher, at most [`Builder::max_stall`](crate::Builder::max_stall). After that, its
-    /// records are dropped and counted until there is room. A `# wait` line in the file shows the wait.
+    /// The thread waits for the flusher, at most [`Builder::max_stall`](crate::Builder::max_stall). After that time,
+    /// the thread's records are dropped and counted until the ring has room again. A `# wait` line in the thread's file
+    /// shows how long the thread has waited.
     #[default]
     Block,
     /// The record is dropped and counted; `# lost` says how many.
@@ -38,8 +40,8 @@ pub enum FullPolicy {
     /// newest records of each thread, as many as its ring holds, are written by
     /// [`Tracer::snapshot`](crate::Tracer::snapshot), by a panic (unless the program later sets a panic hook that does
     /// not call the former one), at the end of the process, whatever its cause, and by `tracemerge snapshot PID` from
-    /// outside. `# lost reason=overwritten` gives the number of records that are missing before them. The ring of a
-    /// thread that has ended is kept until sixteen other threads have ended after it.
+    /// outside. In front of them, a line `# lost reason=overwritten` gives the number of older records that were
+    /// overwritten. The ring of a thread that has ended is kept until sixteen other threads have ended after it.
     Overwrite,
 }
 
@@ -74,9 +76,9 @@ pub enum Clock {
     /// The counter is read without the fence that keeps program order: some nanoseconds cheaper, but hand-overs between
     /// threads may look reversed.
     Fast,
-    /// The system's monotonic clock in nanoseconds (`CLOCK_MONOTONIC`, `QueryPerformanceCounter`), which is also used
-    /// if the system does not trust the counter: slower, and coarser on some systems (100 ns on Windows), but it is
-    /// the clock of other tools.
+    /// The system's monotonic clock in nanoseconds (`CLOCK_MONOTONIC`, `QueryPerformanceCounter`). Reading it is slower
+    /// than reading the counter, and on some systems it is coarser (100 ns on Windows), but its times can be compared
+    /// with those of other tools. This clock is also used if the system does not trust the counter.
     System,
 }
 
@@ -98,9 +100,10 @@ pub(crate) struct Config {
     pub call_sites: bool,
     /// The functions whose calls hooks record; `None`: all.
     pub functions: Option<Patterns>,
-    /// The functions with whose first call hooks begin to record; `None`: hooks record at once.
+    /// The functions that start the recording: hooks begin to record when one of these functions is called for the
+    /// first time. `None`: hooks record from the beginning.
     pub trigger: Option<Patterns>,
-    /// The greatest depth, in recorded calls, at which hooks record calls.
+    /// The greatest nesting depth of calls that hooks record. Only recorded calls count.
     pub max_depth: u32,
     /// The shortest duration of a call that hooks record.
     pub min_duration: Duration,
@@ -134,29 +137,29 @@ impl Default for Config {
     }
 }
 
-/// Whether the process records every function, by hooks that the compiler has put into the functions. Relaxed: the flag
-/// affects defaults only, and orders no other memory.
+/// Whether every function of the process is recorded, by hooks that the compiler has put into the functions. Relaxed:
+/// the flag affects defaults only, and orders no other memory.
 static EVERY_FUNCTION: AtomicBool = AtomicBool::new(false);
 
-/// Makes later decisions whether to trace use the defaults of a process that records every function.
+/// Notes that every function of the process is recorded. From then on, `Config::of_process` returns other defaults.
 pub(crate) fn expect_every_function() {
     EVERY_FUNCTION.store(true, Ordering::Relaxed);
 }
 
-/// Returns whether the process records every function.
+/// Returns whether every function of the process is recorded, by hooks that the compiler has put into the functions.
 pub(crate) fn expects_every_function() -> bool {
     EVERY_FUNCTION.load(Ordering::Relaxed)
 }
 
 impl Config {
-    /// Returns the default settings, which a program may change.
+    /// Returns the default settings, with which the builder of a program begins.
     pub(crate) fn of_program() -> Config {
         let mut config = Config::default();
         read_format(variables::DEFAULT_FORMAT, &mut config.format);
         config
     }
 
-    /// Returns the settings of a process whose program has set none, before the environment overrides them.
+    /// Returns the settings of a process whose program sets none. Environment variables have not overridden them yet.
     pub(crate) fn of_process() -> Config {
         let config = Config::of_program();
         if !expects_every_function() {
@@ -262,8 +265,8 @@ fn read_format(variable: &str, format: &mut Format) {
     });
 }
 
-/// Returns whether the environment requests tracing, now or later, by the default variable. Does not report a value
-/// that has no meaning.
+/// Returns whether the environment variable `DEFAULT_VARIABLE` requests tracing, either at once or when another process
+/// requests it (`paused`). A value without a meaning counts as no request and is not reported.
 pub(crate) fn is_tracing_requested() -> bool {
     let switch = parse_switch(variables::value(DEFAULT_VARIABLE).as_ref());
     !sys::privileged() && matches!(switch, Some(Switch::On | Switch::Paused))
@@ -309,7 +312,7 @@ fn read<T>(name: &str, expected: &str, value: &mut T, parse: impl Fn(&str) -> Op
     }
 }
 
-/// Reads a number of bytes with an optional K, M or G (powers of 1024).
+/// Parses a number of bytes, which may end in K, M or G (powers of 1024).
 fn parse_size(text: &str) -> Option<u64> {
     let (digits, unit) = match text.char_indices().last()? {
         (at, 'k' | 'K') => (&text[..at], 1u64 << 10),
@@ -320,7 +323,7 @@ fn parse_size(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// The longest duration that a variable may set.
+/// The longest duration that an environment variable may set.
 const MAX_DURATION: Duration = Duration::from_secs(3600);
 
 /// Reads a [duration] of at most an hour.

@@ -1,12 +1,13 @@
 //! `TRACER_FILTER`: the sites that are on, by the path of their module or by their target. The grammar is that of
 //! `RUST_LOG`.
 //!
-//! `directive,directive,...`, each `path`, `path=level` or `level`. A level is `off`, or one of these,
-//! which are on: `on`, `trace`, `debug`, `info`, `warn`, `error`. Records that have a level, which come from `log` and
-//! `tracing`, are on up to the level of the directive; records of `trace!` have no level, and are on unless the
-//! directive says `off`. Of the directives whose path is the site's path or contains it, the one with the longest path
-//! decides. If there is no such directive, the directive without a path decides. If that is missing, too, sites are on
-//! unless some directive has switched a path on: `other` alone means only that path.
+//! The text is a list `directive,directive,...`. Each directive is `path`, `path=level` or `level`. The level `off`
+//! switches sites off; the levels `on`, `trace`, `debug`, `info`, `warn` and `error` switch them on. Records that have
+//! a level, which come from `log` and `tracing`, are on up to the level of the directive; records of `trace!` have no
+//! level, and are on unless the directive says `off`. Of the directives whose path is the site's path or contains it,
+//! the one with the longest path decides. If there is no such directive, the directive without a path decides. If there
+//! is no such directive either, the site is off if some directive switches a path on, and on otherwise: so
+//! `TRACER_FILTER=my_module` switches all other modules off.
 
 use trace_format::sites::Level;
 

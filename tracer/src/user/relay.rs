@@ -1,7 +1,8 @@
 //! Messages of the tracer to the user: on stderr, in one line, never fatal.
 //!
-//! The flusher has descriptors of its own, and its descriptor 2 is not the host's stderr. Its messages go through its
-//! run's [`Relay`]: a thread that shares the host's descriptors, or, at the end of the process, the thread that exits.
+//! The flusher has descriptors of its own, and its descriptor 2 is not the host's stderr. So it hands its messages to
+//! its run's [`Relay`], a thread that shares the host's descriptors and prints the messages. At the end of the process,
+//! the thread that exits prints them.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -16,7 +17,7 @@ use crate::sys;
 use crate::words::exclusion::Excluded;
 use crate::words::wake::Wake;
 
-/// The number of lines that may wait to be printed; further ones are dropped.
+/// The greatest number of lines that wait to be printed; further lines are dropped.
 const MAX_WAITING_LINES: usize = 256;
 /// The longest time that the thread that ends the process waits for another thread that is printing.
 const MAX_WAIT: Duration = Duration::from_millis(200);
@@ -37,7 +38,7 @@ pub(crate) fn say(message: fmt::Arguments<'_>) {
     }
 }
 
-/// A thread that prints the messages of a thread without the host's descriptors.
+/// A thread that prints the messages of another thread, the flusher, which does not have the host's stderr.
 #[derive(Debug, Default)]
 pub(crate) struct Relay {
     lines: Mutex<VecDeque<String>>,

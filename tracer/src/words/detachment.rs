@@ -1,5 +1,6 @@
 //! The word in which a ring's thread and the flusher note that they have stopped using the ring. The last of the two
-//! frees the ring. Only the flusher may lend the ring to another thread, after its thread has stopped using it.
+//! frees the ring. Only the flusher may lend the ring to another thread, and only after the previous thread has stopped
+//! using the ring.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,21 +1,23 @@
-//! The mark of a thread that is inside the tracer's own code.
+//! Marks a thread as being inside the tracer's own code.
 //!
-//! Any thread may be marked. The records of a marked thread are discarded and counted.
+//! Any thread may be marked. The records that a marked thread makes are discarded and counted.
 
 use std::ptr;
 
 use crate::sys;
 
 sys::lasting_thread_local! {
-    /// The address at which the stack ended in the call that marked this thread as inside the tracer's own cold code;
-    /// null if the thread is not marked, [`NEVER_LEFT`] in the tracer's own threads. The records of a marked thread are
-    /// discarded. The mark no longer counts in a frame that is further out than the marked call: then `longjmp` has
-    /// left that call.
+    /// The stack pointer at the moment when the calling thread was marked as inside the tracer's own cold code. Null if
+    /// the thread is not marked, [`NEVER_LEFT`] in the tracer's own threads. The records of a marked thread are
+    /// discarded.
+    ///
+    /// The mark counts only for code whose stack frame is deeper than this address. If a frame further out makes a
+    /// record, `longjmp` has left the marked code without removing the mark.
     static EXCLUDED: *const ();
 }
 
-/// The mark of the tracer's own threads: an address that lies further out than any frame, so that the mark always
-/// counts.
+/// The value of `EXCLUDED` in the tracer's own threads. The address lies further out than any stack frame, so that the
+/// mark is always valid.
 const NEVER_LEFT: usize = usize::MAX;
 
 /// A guard that marks the thread that has made it as inside the tracer's own code, until the guard is dropped.
@@ -25,9 +27,9 @@ impl Excluded {
     /// Marks the calling thread as inside the tracer's own code. Returns `None` if the thread is marked already: a
     /// second guard, when it is dropped, would unmark the thread too early.
     ///
-    /// The mark is an address, the stack pointer, and counts in deeper frames only. This function is inlined, so the
-    /// address is that of the end of the caller's frame, and the frames of all functions that the caller calls are
-    /// deeper.
+    /// The thread is marked with the stack pointer. The mark is valid only for functions whose stack frames are deeper
+    /// than that. This function is inlined, so the stack pointer is the caller's, and all functions that the caller
+    /// calls have deeper frames.
     #[inline(always)]
     pub(crate) fn enter() -> Option<Excluded> {
         let here = sys::stack_pointer();
@@ -38,8 +40,7 @@ impl Excluded {
         Some(Excluded(()))
     }
 
-    /// Marks the calling thread, which is one of the tracer's own, for its whole life: the mark counts in each of its
-    /// frames.
+    /// Marks the calling thread, which must be one of the tracer's own threads, for its whole life.
     pub(crate) fn mark_permanently() -> Excluded {
         EXCLUDED.set(ptr::without_provenance(NEVER_LEFT));
         Excluded(())
@@ -53,13 +54,13 @@ impl Drop for Excluded {
 }
 
 sys::lasting_thread_local! {
-    /// The address at which the stack ended in the call of [`once`] that this thread is inside of; null if there is
-    /// none. Like [`EXCLUDED`], it does not count in a frame that is further out.
+    /// The stack pointer in the call of [`once`] that the calling thread is executing; null if there is none. As with
+    /// [`EXCLUDED`], a frame that is further out ignores the value, because `longjmp` has then left the call.
     static HELPING: *const ();
 }
 
-/// Runs `help`, work that a compiler's hook needs for its record, and returns the result. Returns `None` if the thread
-/// is already inside a call of this function.
+/// Runs `help`, which does work that a compiler's hook needs for its record, and returns its result. Returns `None` if
+/// the thread is already inside a call of this function.
 ///
 /// `help` may call functions of the C library, which a program may have replaced by functions with hooks. Without this
 /// check, these hooks would need the same work again, without end.
@@ -75,8 +76,7 @@ pub(crate) fn once<T>(help: impl FnOnce() -> T) -> Option<T> {
     Some(result)
 }
 
-/// Returns whether the calling thread is marked as inside the tracer's own code. `here` is the address at which the
-/// stack of the caller's frame ends.
+/// Returns whether the calling thread is marked as inside the tracer's own code. `here` is the caller's stack pointer.
 pub(crate) fn is_marked(here: usize) -> bool {
     let frame = EXCLUDED.get().addr();
     frame != 0 && !sys::is_deeper(frame, here)

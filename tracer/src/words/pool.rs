@@ -17,8 +17,9 @@ use loom::sync::atomic::{AtomicPtr, Ordering};
 /// ```
 ///
 /// Release and Acquire: a thread that takes a reference sees all that was done to its target before the reference was
-/// put. If a reference is taken and put again between a thread's load and its compare-exchange, the thread still takes
-/// it. That is harmless: the reference is in the pool, and no entry points to another one.
+/// put into the pool. If other threads take a reference and put it back between a thread's load and its
+/// compare-exchange, the compare-exchange succeeds all the same. That is harmless, because the reference is in the pool
+/// again.
 #[derive(Debug)]
 pub(crate) struct ReadyPool<T: 'static, const N: usize>([AtomicPtr<T>; N]);
 

@@ -27,13 +27,14 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 ///                                              └─ OFF ◄──────────────────────┘
 /// ```
 ///
-/// DECIDING also goes to ON, or to PAUSED, at once if the existing run has the right settings; SETTLING goes to
-/// PAUSED if that is requested.
+/// DECIDING also goes to ON, or to PAUSED, at once if the existing run has the right settings; SETTLING goes to PAUSED
+/// if that is requested.
 ///
 /// Every decision and every takeover has an attempt number of its own, so each step out of DECIDING(n) is one
-/// compare-exchange that only one thread can win: a decider that was overtaken notices that there, and its flusher,
-/// which has touched nothing before, ends. SETTLING(n) cannot be overtaken: it belongs to the flusher thread, which
-/// takes no signals, so no handler can jump out of it, and which has only a few stores to do.
+/// compare-exchange that only one thread can win. When it fails, a decider learns that another thread has taken the
+/// decision over; the flusher thread that this decider has started ends, and has changed nothing before. SETTLING(n)
+/// cannot be overtaken: it belongs to the flusher thread, which takes no signals, so no handler can jump out of it, and
+/// which has only a few stores to do.
 ///
 /// The word contains the process id: in a forked child, which does not have the thread that decides, DECIDING and
 /// SETTLING of the parent count as UNDECIDED.
@@ -43,7 +44,7 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct SwitchWord {
     word: AtomicU64,
-    /// The number of the next attempt, of which the bits of [`ATTEMPT`] are used.
+    /// The number of the next attempt to decide. Only the lowest bits, those in [`ATTEMPT`], are put into the word.
     attempts: AtomicU32,
 }
 
@@ -52,11 +53,11 @@ const DECIDING: u64 = 1;
 const OFF: u64 = 2 | QUIET;
 const ON: u64 = 3;
 const PAUSED: u64 = ON | QUIET;
-/// The bits that hold UNDECIDED, DECIDING, OFF or ON.
+/// The bits of the word that hold one of UNDECIDED, DECIDING, OFF and ON.
 const STATE: u64 = 3;
 /// The bit that is set in the states in which a call of `trace` may return at once: OFF and PAUSED.
 const QUIET: u64 = 1 << 31;
-/// The bit that makes DECIDING mean SETTLING.
+/// The bit that turns the state DECIDING into SETTLING.
 const SETTLING: u64 = 4;
 /// The position, in the word of a [`SwitchWord`], of the number of the attempt to decide whether the process traces.
 const ATTEMPT_SHIFT: u32 = 3;
@@ -86,13 +87,13 @@ pub(crate) enum TracingState {
     Paused,
 }
 
-/// A value that the word had when it was loaded. The word may have changed since then.
+/// A value that the word of a `SwitchWord` had when it was loaded. The word may have changed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen(u64);
 
 impl Seen {
-    /// Returns the state that this value means for the calling process. `pid` returns the process's id; it is called
-    /// only if the id matters.
+    /// Returns the state of tracing that this value means for the calling process. `pid` returns the id of that
+    /// process, and is called only if the state depends on it.
     pub(crate) fn stand(self, pid: impl FnOnce() -> u32) -> TracingState {
         match self.0 & STATE {
             state if state == OFF & STATE => TracingState::Off,
@@ -112,13 +113,14 @@ impl Seen {
 }
 
 impl SwitchWord {
-    /// Makes the word of a process that has not decided.
+    /// Makes the word for a process that has not decided whether it traces.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> SwitchWord {
         SwitchWord { word: AtomicU64::new(UNDECIDED), attempts: AtomicU32::new(0) }
     }
 
-    /// Makes the word of a process that has not decided. Loom's atomics cannot be made in constants.
+    /// Makes the word for a process that has not decided whether it traces. Not `const`, because Loom's atomics cannot
+    /// be made in constants.
     #[cfg(loom)]
     pub(crate) fn new() -> SwitchWord {
         SwitchWord { word: AtomicU64::new(UNDECIDED), attempts: AtomicU32::new(0) }
@@ -142,8 +144,8 @@ impl SwitchWord {
         self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Begins a decision of process `pid`, or takes one over. Returns `None` if the word no longer has the value
-    /// `seen`.
+    /// Begins a decision for process `pid`, or takes over a decision that another thread has begun. Returns `None` if
+    /// the word no longer has the value `seen`.
     pub(crate) fn begin(&self, seen: Seen, pid: u32) -> Option<Attempt> {
         // Relaxed: numbers only have to differ. They repeat after a quarter of a billion decisions.
         let number = u64::from(self.attempts.fetch_add(1, Ordering::Relaxed)) & ATTEMPT;
@@ -151,9 +153,8 @@ impl SwitchWord {
         self.step(seen.0, deciding).then_some(Attempt(deciding))
     }
 
-    /// Gives the attempt another number. The new number shows other threads that the decider, which has to wait, is
-    /// still at work.
-    /// Returns false if another thread has taken the decision over.
+    /// Gives the attempt another number, by which other threads see that the decider is still at work although it has
+    /// to wait. Returns false if another thread has taken the decision over.
     pub(crate) fn renew(&self, attempt: &mut Attempt) -> bool {
         let renewed = self.begin(Seen(attempt.0), (attempt.0 >> PID_SHIFT) as u32);
         renewed.map(|renewed| *attempt = renewed).is_some()

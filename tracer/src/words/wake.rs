@@ -11,8 +11,8 @@ use loom::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(not(loom))]
 use crate::sys::{wait_word, wake_word};
 
-/// Sleeps until the word changes. In the model checker no time passes: a timeout of less than a second ends at once,
-/// and a longer one never.
+/// Sleeps while `word` is `expected`, in the model checker, where no time passes: a wait with a timeout of less than a
+/// second ends at once, and a wait with a longer timeout only when the word has changed.
 #[cfg(loom)]
 fn wait_word(word: &AtomicU32, expected: u32, timeout: Duration) {
     while timeout >= Duration::from_secs(1) && word.load(Ordering::Relaxed) == expected {
@@ -44,8 +44,8 @@ const WOKEN: u32 = 1;
 ///         wake() (swap, Release; no system call)
 /// ```
 ///
-/// `wake` makes no system call if the thread does not sleep, and stores nothing if the flag is set already. It stores
-/// with `Release`, so the actions before it are visible after `sleep`.
+/// `wake` makes no system call if the thread does not sleep, and stores nothing if the flag is set already. What a
+/// thread has done before `wake` is visible to the sleeper after `sleep` (Release and Acquire).
 ///
 /// A signal handler of the sleeper may sleep on the same flag: then the outer sleep ends, too.
 #[derive(Debug, Default)]

@@ -1,11 +1,11 @@
-//! The processor's counter: the check whether it can be trusted, reading it, and reading the wall clock at the same
+//! Reads the processor's counter, checks whether the counter can be trusted, and reads the wall clock at the same
 //! moment.
 //!
-//! *Ordered* reads do not happen before the instructions before them in the program, in particular not before a lock
-//! was taken. So a record that happens after another never has smaller ticks. On x86-64 an ordered read is `lfence;
-//! rdtsc` (Intel SDM vol. 2B, RDTSC; AMD64 APM vol. 3: LFENCE is dispatch-serializing, which Linux sets up on all AMD
-//! processors), on aarch64 `isb; mrs cntvct_el0` (Arm ARM, D11.2). A plain `rdtsc` costs 6 to 7 ns less and may be
-//! early by hundreds of nanoseconds.
+//! *Ordered* reads take place after all earlier instructions of the program, in particular after a lock was taken. So a
+//! record that happens after another never has smaller ticks. On x86-64 an ordered read is `lfence; rdtsc` (Intel SDM
+//! vol. 2B, RDTSC; AMD64 APM vol. 3: LFENCE is dispatch-serializing, which Linux sets up on all AMD processors), on
+//! aarch64 `isb; mrs cntvct_el0` (Arm ARM, D11.2). A plain `rdtsc` costs 6 to 7 ns less, but may be executed hundreds
+//! of nanoseconds earlier.
 //!
 //! [`ordered`], [`fast`] and [`system`] run on the traced thread, inside every record.
 #![allow(unsafe_code, reason = "the counter is read by intrinsics and one line of assembly")]
@@ -16,7 +16,7 @@ use trace_format::wall::Wall;
 
 use crate::sys;
 
-/// Returns `wanted` if this machine allows that clock, otherwise the system's clock.
+/// Returns `wanted` if this clock can be used on this machine, and the system's clock otherwise.
 pub fn available(wanted: ClockKind) -> ClockKind {
     if wanted != ClockKind::System && has_counter() && sys::counter_is_trusted() {
         wanted
@@ -54,7 +54,7 @@ pub fn system() -> u64 {
     sys::monotonic_ns()
 }
 
-/// Reads the processor's counter in program order, after the instructions before it.
+/// Reads the processor's counter after all earlier instructions of the program.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[must_use]
@@ -67,7 +67,7 @@ pub fn ordered() -> u64 {
     }
 }
 
-/// Reads the processor's counter, perhaps before the instructions before it in the program have finished.
+/// Reads the processor's counter, perhaps before earlier instructions of the program have finished.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[must_use]
@@ -79,7 +79,7 @@ pub fn fast() -> u64 {
     }
 }
 
-/// Reads the processor's counter in program order, after the instructions before it.
+/// Reads the processor's counter after all earlier instructions of the program.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 #[must_use]
@@ -93,7 +93,7 @@ pub fn ordered() -> u64 {
     ticks
 }
 
-/// Reads the processor's counter, perhaps before the instructions before it in the program have finished.
+/// Reads the processor's counter, perhaps before earlier instructions of the program have finished.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 #[must_use]
@@ -154,8 +154,8 @@ pub fn look(now: impl Fn() -> Ticks) -> Meta {
     Meta::Clock { ticks: Ticks(before.0 + within / 2), wall, system }
 }
 
-/// Reads the clocks as [`look`] does, and the accuracy of the wall clock, for a `# clock` line. Reads the accuracy
-/// first, because that takes system calls.
+/// Reads the clocks as [`look`] does, and the accuracy of the wall clock, for a `# clock` line. The accuracy is read
+/// first, so that its system calls do not come between the other readings.
 pub fn clock_line(now: impl Fn() -> Ticks) -> Meta {
     let quality = sys::wall_quality();
     let mut line = look(now);

@@ -1,10 +1,10 @@
 //! A file that the tracer keeps open, on the flusher thread or in recovery.
 //!
-//! If the system grants it ([`take_own`]), the flusher has descriptors of its own, which no other thread can close.
-//! If it shares them with the host, the host may close all descriptors that it does not know, as daemons do when
-//! they start. Then the number belongs to no file, or soon to a file of the host: the tracer must neither write to it
-//! nor close it. So in that case each descriptor is checked before it is used, which makes the race window smaller,
-//! but does not close it.
+//! If the system allows it ([`take_own`]), the flusher thread has a table of file descriptors of its own, which no
+//! other thread can touch. Otherwise it shares the descriptors with the host. The host may then close all descriptors
+//! that it does not know, as daemons do when they start. After that, the number of a closed descriptor belongs to no
+//! file, or to a file of the host, and the tracer must neither write to that descriptor nor close it. Therefore a
+//! shared descriptor is checked before each use; this makes the race window smaller, but does not close it.
 #![allow(unsafe_code, reason = "closes the descriptor, if it is still the one that was opened")]
 
 use std::cell::Cell;
@@ -16,11 +16,11 @@ use std::ops::{Deref, DerefMut};
 use crate::sys::{self, FileIdentity};
 
 thread_local! {
-    /// Whether the calling thread has descriptors of its own.
+    /// Whether the calling thread has a table of file descriptors of its own.
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Gives the calling thread descriptors of its own.
+/// Gives the calling thread a table of file descriptors of its own, which it shares with no other thread.
 ///
 /// # Errors
 /// The system or a sandbox refuses that. Then descriptors are checked before they are used.
@@ -30,13 +30,14 @@ pub fn take_own() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether the calling thread has descriptors of its own.
+/// Returns whether the calling thread has a table of file descriptors of its own.
 pub fn has_own_descriptors() -> bool {
     OWN.get()
 }
 
-/// Returns the number of trace files that the calling thread may keep open: a quarter of the process's descriptors
-/// if it shares them, nearly all if it does not. The number is at least one.
+/// Returns the number of trace files that the calling thread may keep open, at least one: nearly as many as the process
+/// may have descriptors if the thread has descriptors of its own, and a quarter of that number if it shares them with
+/// other threads.
 pub fn max_open_files() -> usize {
     let limit = sys::descriptor_limit();
     // Three standard streams, the site table, and three files that are open for a moment: a ring, a directory, a
@@ -45,7 +46,8 @@ pub fn max_open_files() -> usize {
     most.max(1)
 }
 
-/// A file that stays open, and is checked before each use.
+/// A file that stays open. Before each use, `Descriptor::is_ours` has to be checked, because the host may have closed
+/// the file.
 #[derive(Debug)]
 pub struct Descriptor {
     file: ManuallyDrop<File>,
@@ -68,7 +70,8 @@ impl Descriptor {
         self.identity
     }
 
-    /// Returns whether the descriptor is still that of the file. The caller must check this before each use.
+    /// Returns whether the descriptor still refers to the file that was opened. The caller must check this before each
+    /// use of the file.
     pub fn is_ours(&self) -> bool {
         has_own_descriptors()
             || sys::open_file_identity(&self.file).is_ok_and(|now| now.is_same_file(&self.identity))

@@ -1,13 +1,13 @@
 //! The proof that a run is alive: a lock on its life file that depends on no descriptor.
 //!
-//! A lock of an open file description (`F_OFD_SETLK`) is held while anything refers to the description, for example
-//! a mapping of the file. So the run maps the file, keeps the mapping out of forked children, takes the lock through
-//! the mapping's own description, and closes the descriptor. After that, no operation of the host on its
-//! descriptors can release the lock. It is released together with the process's memory: after the last thread that
-//! could write into a ring has ended, or at an `exec`.
+//! A lock of an open file description (`F_OFD_SETLK`) is held while anything refers to the description, for example a
+//! mapping of the file. So the run maps its life file, keeps the mapping out of forked children, takes the lock through
+//! the description that the mapping refers to, and closes the descriptor. After that, no operation of the host on its
+//! descriptors can release the lock. The system releases the lock together with the process's memory: after the last
+//! thread that could write into a ring has ended, or at an `exec`.
 //!
-//! docs/decisions/a-run-lives-as-long-as-its-memory.md compares this with other proofs, and names the cases in
-//! which it is wrong.
+//! docs/decisions/a-run-lives-as-long-as-its-memory.md compares this with other proofs, and names the cases in which
+//! the lock gives a wrong answer.
 #![allow(unsafe_code, reason = "the page of a mapping as atomics; argued where it stands")]
 
 use std::fs::File;
@@ -22,21 +22,21 @@ use trace_format::life::{Dropped, FILE_BYTES, FILE_NAME, LAYOUT_VERSION, LIFE_BY
 
 use crate::sys;
 
-/// A mapped file through which locks on some of its bytes are held.
+/// A mapped file of a run, through which locks on some of the file's bytes are held.
 ///
-/// The file of a user whom this process need not trust is copied instead of mapped, because its owner may truncate
-/// it.
+/// A file of another user, whom this process need not trust, is copied instead of mapped, because its owner may
+/// truncate it.
 #[derive(Debug)]
 pub struct Lock {
     map: MmapRaw,
     /// The file; `None` if the mapping alone holds the locks, or if no lock can be taken.
     file: Option<File>,
-    /// Whether the mapping is a copy, which holds no lock.
+    /// Whether `map` is a copy of the file's contents, through which no lock is held.
     copied: bool,
 }
 
 impl Lock {
-    /// Maps the file; nothing is locked yet. Forked children do not have the mapping, so they hold no lock.
+    /// Maps the file, but takes no lock yet. Forked children do not inherit the mapping, so they hold no lock.
     ///
     /// # Errors
     /// The file cannot be mapped, for example because it is empty.
@@ -49,7 +49,7 @@ impl Lock {
         Ok(Lock { map, file: Some(file), copied: false })
     }
 
-    /// Reads the current contents of the file; no lock can be taken.
+    /// Reads the current contents of the file. The result cannot take locks.
     ///
     /// # Errors
     /// The file is empty, or cannot be read.
@@ -61,8 +61,8 @@ impl Lock {
         Ok(Lock { map: map.into(), file: None, copied: true })
     }
 
-    /// Stores the number of trace files that the run has made, and of the directories that it has left, in the file,
-    /// if it is a whole life file.
+    /// Stores in the file the number of trace files that the run has made, and the number of directories that the run
+    /// no longer uses. Does nothing if the file is not a complete life file.
     pub(crate) fn set_files(&self, files: u64, left: u32) {
         let Ok(Some(life)) = self.life() else { return };
         life.flusher.left.store(left, Ordering::Relaxed);
@@ -76,7 +76,8 @@ impl Lock {
         }
     }
 
-    /// Stores the counts of the files that the run has dropped in the file, if it is a whole life file.
+    /// Stores in the file how many trace files the run has dropped, and what they contained. Does nothing if the file
+    /// is not a complete life file.
     pub(crate) fn set_dropped(&self, dropped: &Dropped) {
         if let Ok(Some(life)) = self.life() {
             life.drops.set(dropped);
@@ -86,7 +87,7 @@ impl Lock {
     /// Takes the lock on one byte of the file.
     ///
     /// # Errors
-    /// Another holder has the lock, or the descriptor is closed.
+    /// Another process has the lock, or the descriptor is closed.
     pub fn hold(&self, byte: u32) -> io::Result<()> {
         match &self.file {
             Some(file) => sys::hold_lock(file, byte),
@@ -99,14 +100,15 @@ impl Lock {
         self.file.as_ref()
     }
 
-    /// Closes the descriptor if the mapping holds the locks. Then no further lock can be taken.
+    /// Closes the descriptor if the mapping alone keeps the locks. After that, no further lock can be taken.
     pub fn close_descriptor(&mut self) {
         if sys::MAPPINGS_HOLD_LOCKS && !self.copied {
             self.file = None;
         }
     }
 
-    /// Returns the mapped page as a life page; `None` if the file is too short.
+    /// Returns the mapped page as the life page of a run; `None` if the file is too short. The page's version is not
+    /// checked.
     fn page(&self) -> Option<&Life> {
         // SAFETY: the mapping is page-aligned, long enough by the condition, and lives as long as `self`;
         // `Life` is atomics only, for which any bytes are valid.
@@ -116,7 +118,7 @@ impl Lock {
     /// Returns the life page of a run; `Ok(None)` if the page was not completely made.
     ///
     /// # Errors
-    /// The page has another layout.
+    /// The page has the layout of another version.
     pub fn life(&self) -> io::Result<Option<&Life>> {
         match self.page().and_then(|life| Some((life, life.version()?))) {
             None => Ok(None),
@@ -128,8 +130,9 @@ impl Lock {
     }
 }
 
-/// The locks of this process's runs, the newest first, which are held until the process ends. No code reads this list.
-/// It exists for LeakSanitizer, which would report the locks as leaked memory if no static led to them.
+/// The locks on the life files of this process's runs, the newest first, which are held until the process ends. No code
+/// reads this list. It exists for LeakSanitizer, which would report the locks as leaked memory if no static led to
+/// them.
 static HELD: AtomicPtr<Held> = AtomicPtr::new(ptr::null_mut());
 
 struct Held {
@@ -137,8 +140,8 @@ struct Held {
     earlier: AtomicPtr<Held>,
 }
 
-/// Makes the life file of a run and locks it. The mapping is never removed: traced threads count in its page.
-/// `flusher` is the id of the run's flusher thread.
+/// Makes the life file of a run and locks it. The file stays mapped as long as the process lives, because traced
+/// threads store counts in it. `flusher` is the id of the run's flusher thread.
 ///
 /// # Errors
 /// The file cannot be made, mapped or locked.
@@ -168,7 +171,7 @@ pub enum Asked {
 }
 
 /// Requests that the living run in `directory` resumes tracing if `on` is true, and pauses it if `on` is false. Makes
-/// no request if the run is already in that state.
+/// no request if the run is in the requested state already.
 ///
 /// # Errors
 /// The run's life file cannot be opened, or has another layout.
@@ -176,7 +179,7 @@ pub fn ask(directory: &Path, on: bool) -> io::Result<Asked> {
     access_switch(directory, on, |switch| switch.ask(on))
 }
 
-/// Returns the state of the request that [`ask`] has made with the same arguments.
+/// Returns what has become of a request that [`ask`] has made with the same arguments.
 ///
 /// # Errors
 /// Fails for the same reasons as [`ask`].

@@ -99,14 +99,14 @@ impl Memory {
     }
 }
 
-/// The words of a ring, which report unsynchronized access.
+/// The data of a ring, as words in which the model checker detects unsynchronized access.
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
     words: &'static [UnsafeCell<u64>],
 }
 
 impl Data {
-    /// Allocates `capacity` bytes, and leaks them.
+    /// Allocates `capacity` bytes that are never freed.
     pub fn leak(capacity: usize) -> Data {
         let words: Vec<_> = (0..capacity / 8).map(|_| UnsafeCell::new(0)).collect();
         Data { words: Box::leak(words.into_boxed_slice()) }

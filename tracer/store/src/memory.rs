@@ -1,7 +1,8 @@
 //! The memory of a ring, and every raw access to it.
 //!
-//! [`Data`] is the room for the records of a ring: `capacity` bytes, addressed by positions that only grow. Its unsafe
-//! functions define the valid positions; the rest of the ring is safe code that relies on these rules.
+//! [`Data`] is the memory for the records of a ring: `capacity` bytes, which are addressed by positions that only grow.
+//! The safety conditions of its unsafe functions say which positions are valid; the rest of the ring is safe code that
+//! meets these conditions.
 #![allow(unsafe_code, reason = "raw access to a mapping that two threads share; each block argued")]
 
 use std::fs::File;
@@ -14,24 +15,28 @@ use trace_format::ring::{Geometry, HEADER_BYTES, Header, Progress, RingError};
 
 use crate::sys;
 
-/// The number of bytes at the beginning of a ring's data that are reserved first if a thread waits for the ring.
+/// The number of bytes at the beginning of a ring's data whose disk space is reserved before a waiting thread gets the
+/// ring.
 pub const FIRST_BYTES: u64 = 16 * 1024;
-/// The number of bytes at the beginning of a nested ring's data that are reserved first.
+/// The number of bytes at the beginning of a nested ring's data whose disk space is reserved before a waiting thread
+/// gets the ring.
 pub const FIRST_NESTED_BYTES: u64 = 4096;
-/// The most bytes that are reserved in one step after the first bytes. Each step takes about 40 microseconds.
+/// The most bytes whose disk space is reserved in one step, after the first bytes of a ring. A step takes about 40
+/// microseconds.
 pub const MAX_STEP_BYTES: u64 = 64 * 1024;
 
-/// Returns whether a thread may get a ring of which only the first bytes are reserved: the bytes that the producer
-/// may write before it checks again must be in the first block.
+/// Returns whether a thread may get a ring of which only the first bytes are reserved. These bytes must all lie in the
+/// first block, because the producer checks how much is reserved only at the end of a block.
 #[must_use]
 pub fn may_begin_small(geometry: &Geometry) -> bool {
     FIRST_BYTES <= geometry.block && FIRST_NESTED_BYTES <= geometry.nested_block
 }
 
-/// A mapped ring. It is unmapped when dropped.
+/// A mapped ring, which is unmapped when this object is dropped.
 ///
-/// The ring of a user whom this process need not trust is never mapped itself: its owner could truncate the file, and
-/// an access to the mapping would then end the process by a signal. Instead, this maps a copy of the ring's contents.
+/// The ring of another user, whom this process need not trust, is never mapped itself: its owner could truncate the
+/// file, and an access to the mapping would then end this process by a signal. Instead, a copy of the ring's contents
+/// is mapped.
 #[derive(Debug)]
 pub struct Memory {
     map: MmapRaw,
@@ -40,14 +45,14 @@ pub struct Memory {
     original: Option<File>,
 }
 
-/// The greatest number of tries to copy a ring. A try fails if the ring's flusher changes the ring during the copying.
+/// The number of times that copying a ring is tried. A try fails if the ring's flusher changes the ring meanwhile.
 const COPY_TRIES: u32 = 100;
-/// The number of bytes that are copied at once.
+/// The number of bytes of a file that are copied at once.
 const WINDOW: usize = 256 * 1024;
 
 impl Memory {
-    /// Maps `file` as shared memory without touching a page; only the first bytes of ring and nested ring need to be
-    /// reserved.
+    /// Maps `file` as shared memory, without accessing it. Disk space needs to be reserved only for the first bytes of
+    /// the ring and of the nested ring.
     ///
     /// # Errors
     /// The file cannot be mapped.
@@ -57,7 +62,7 @@ impl Memory {
         Ok(Memory { map, geometry, original: None })
     }
 
-    /// Prepares the pages of a range of the file's bytes, after their space was reserved.
+    /// Makes the system map the pages of a range of the file in advance. The disk space of the range must be reserved.
     pub(crate) fn populate(&self, range: Range<u64>) {
         let end = usize::try_from(range.end).map_or(self.map.len(), |end| end.min(self.map.len()));
         let start = usize::try_from(range.start).map_or(end, |start| start.min(end));
@@ -65,7 +70,8 @@ impl Memory {
     }
 
     /// Maps the ring in `file` that a dead run has left. Returns `None` if the process ended before the ring was
-    /// completely made, so that no thread can have had it: the magic number is written last.
+    /// complete, which shows in the missing magic number, because that is written last; no thread can have used such a
+    /// ring.
     ///
     /// # Errors
     /// The file cannot be mapped, or is not a ring of a known version, for example because its sizes do not fit the
@@ -74,8 +80,8 @@ impl Memory {
         Memory::found(file, |options| options.map_raw(file))
     }
 
-    /// Maps the ring in `file` read-only, for an observer. The result must not be used as a producer or a consumer.
-    /// The ring's process may be alive.
+    /// Maps the ring in `file` read-only, for an observer. The ring's process may be alive. The result must not be used
+    /// to write or to consume records.
     ///
     /// # Errors
     /// Fails for the same reasons as [`Memory::existing`].
@@ -105,8 +111,8 @@ impl Memory {
         Ok(geometry.map(|geometry| Memory { geometry, ..memory }))
     }
 
-    /// Copies the part of a ring of `size` bytes that is in no file yet. Returns `None` if the ring is not completely
-    /// made.
+    /// Copies those records of a ring of `size` bytes that are in no trace file yet. Returns `None` if the ring is not
+    /// completely made.
     fn copied(file: &File, size: u64) -> io::Result<Option<Memory>> {
         let Some(first) = HeaderCopy::of(file, size)? else { return Ok(None) };
         let geometry = first.geometry;
@@ -137,13 +143,15 @@ impl Memory {
         Err(io::Error::other("the ring changes faster than it can be read; try again"))
     }
 
-    /// Publishes the progress of the consumer, see [`Header::publish`]; if this is a copy, also in the ring itself.
+    /// Publishes how far the consumer has written the records, see [`Header::publish`]. If this is a copy of a ring,
+    /// publishes that also in the ring's file.
     pub fn publish(&self, progress: &Progress) {
         self.header().publish(progress);
         self.write_header_back();
     }
 
-    /// Writes the header of a copy into the ring itself, in one call, so that a kill leaves all of it or nothing.
+    /// If this is a copy of a ring, writes its header into the ring's file. This is one call, so a kill leaves either
+    /// the whole header there or none of it.
     pub(crate) fn write_header_back(&self) {
         if let Some(original) = &self.original {
             // If the write fails because the owner has changed the ring's file, only the owner's own records are
@@ -153,12 +161,12 @@ impl Memory {
         }
     }
 
-    /// Returns whether this is a copy of the ring's contents, which does not show later changes of the ring.
+    /// Returns whether this is a copy of the ring's contents, in which later changes of the ring do not appear.
     pub(crate) fn is_copy(&self) -> bool {
         self.original.is_some()
     }
 
-    /// Makes the memory of a ring that is private to this process.
+    /// Makes the memory of a ring that no other process can see.
     pub fn private(geometry: Geometry) -> io::Result<Memory> {
         let len = usize::try_from(geometry.file_size()).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(len).populate().map_anon()?.into();
@@ -183,30 +191,30 @@ impl Memory {
         unsafe { &*self.map.as_ptr().cast::<Header>() }
     }
 
-    /// Returns the data of the ring.
+    /// Returns the memory for the records of the ring.
     pub fn data(&self) -> Data {
         // SAFETY: the mapping holds header, data and nested data.
         let base = unsafe { self.map.as_mut_ptr().add(HEADER_BYTES) };
         Data { base, mask: self.geometry.capacity - 1 }
     }
 
-    /// Returns the data of the nested ring.
+    /// Returns the memory for the records of the nested ring.
     pub fn nested_data(&self) -> Data {
         // SAFETY: as above; `capacity` fits in usize, because the mapping does.
         let base = unsafe { self.map.as_mut_ptr().add(HEADER_BYTES + self.geometry.capacity as usize) };
         Data { base, mask: self.geometry.nested_capacity - 1 }
     }
 
-    /// Copies a range of positions of the ring while the producer may be writing there. Afterwards,
-    /// [`oldest`](trace_format::ring::oldest) returns the position before which the producer has begun to overwrite the
-    /// ring; the part of the copy before that position has no meaning.
+    /// Copies the bytes at a range of positions of the ring, while the producer may be overwriting them. Afterwards the
+    /// caller must ask [`oldest`](trace_format::ring::oldest) for the position up to which the producer has begun to
+    /// overwrite: the copied bytes before that position are invalid.
     #[must_use]
     pub fn copy(&self, range: Range<u64>) -> Vec<u8> {
         // SAFETY: the data is mapped as long as `self`.
         unsafe { self.data().copy(range) }
     }
 
-    /// Copies a range of positions of the nested ring, as [`Memory::copy`] does for the ring.
+    /// Copies the bytes at a range of positions of the nested ring, as [`Memory::copy`] does for the ring.
     #[must_use]
     pub fn copy_nested(&self, range: Range<u64>) -> Vec<u8> {
         // SAFETY: the data is mapped as long as `self`.
@@ -249,14 +257,15 @@ impl HeaderCopy {
         HeaderCopy::bytes_of(&self.map)
     }
 
-    /// Returns the bytes of the header in a private copy.
+    /// Returns the bytes of the header at the beginning of `map`, a private copy of a ring.
     fn bytes_of(map: &MmapRaw) -> &[u8] {
         // SAFETY: each mapping for which this is called has at least this many bytes, and no other thread writes them
         // while this thread reads them: they are private to this process and used by one thread.
         unsafe { std::slice::from_raw_parts(map.as_ptr(), HEADER_BYTES) }
     }
 
-    /// Copies the data that, according to this header, is in no trace file yet, to the same offsets of another file.
+    /// Copies, from a ring's file to the same offsets of another file, the data that is in no trace file yet according
+    /// to this header.
     fn copy_unread(&self, from: &File, to: &File) -> io::Result<()> {
         let (header, geometry) = (self.header(), self.geometry);
         let progress = header.published();
@@ -276,7 +285,8 @@ impl HeaderCopy {
     }
 }
 
-/// Copies a range of a file to the same offsets of another file, through a buffer; holes stay holes.
+/// Copies a range of a file to the same offsets of another file, through a buffer. Holes (ranges without disk space)
+/// are not copied.
 fn copy_range(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
     let mut window = vec![0; WINDOW.min(usize::try_from(range.end - range.start).unwrap_or(WINDOW))];
     let mut at = range.start;
@@ -295,7 +305,8 @@ fn copy_range(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies `from` to `to`, which must have the same length. Copies up to 32 bytes by two moves, which may overlap.
+/// Copies `from` to `to`, which must have the same length. Up to 32 bytes are copied by two moves: one from the
+/// beginning and one from the end, which may overlap.
 #[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {
     let copied = match from.len() {
@@ -321,7 +332,8 @@ fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// The data of a ring or nested ring. It is a plain pointer, which is valid as long as the [`Memory`] lives.
+/// The memory for the records of a ring or nested ring. It is a plain pointer, which is valid as long as the [`Memory`]
+/// lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
     base: *mut u8,
@@ -330,7 +342,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// Returns the number of bytes of the data.
+    /// Returns the size of the memory in bytes.
     pub fn capacity(self) -> u64 {
         self.mask + 1
     }
@@ -341,11 +353,11 @@ impl Data {
         unsafe { self.base.add((position & self.mask) as usize) }
     }
 
-    /// Writes a word at an 8-byte aligned position.
+    /// Writes a word of eight bytes at a position that is a multiple of 8.
     ///
     /// # Safety
-    /// The caller is the ring's producer; the position is aligned and is in the producer's space:
-    /// not below `head`, and below `consumed + capacity`.
+    /// The caller is the ring's producer. The position is a multiple of 8, and lies in the space that the producer may
+    /// write: not below `head`, and below `consumed + capacity`.
     #[inline(always)]
     pub unsafe fn write_word(self, position: u64, word: u64) {
         // SAFETY: in bounds by `at`; aligned because base and position are; no thread reads here before `head` is
@@ -353,10 +365,11 @@ impl Data {
         unsafe { self.at(position).cast::<u64>().write(word.to_le()) };
     }
 
-    /// Writes words, one after the other, from an aligned position on.
+    /// Writes words of eight bytes, one after the other, from a position on that is a multiple of 8.
     ///
     /// # Safety
-    /// The same as for [`Data::write_word`], for the whole range, which must not cross the border of a block.
+    /// The conditions of [`Data::write_word`] hold for the whole range, and the range does not cross the border of a
+    /// block.
     #[inline(always)]
     pub unsafe fn write_words<const N: usize>(self, position: u64, words: [u64; N]) {
         // SAFETY: contiguous, as in `write_bytes`, and aligned; else as in `write_word`.
@@ -366,7 +379,8 @@ impl Data {
     /// Writes bytes from a position on.
     ///
     /// # Safety
-    /// The same as for [`Data::write_word`], for the whole range, which must not cross the border of a block.
+    /// The conditions of [`Data::write_word`], except the alignment, hold for the whole range, and the range does not
+    /// cross the border of a block.
     #[inline(always)]
     pub unsafe fn write_bytes(self, position: u64, bytes: &[u8]) {
         // SAFETY: the range crosses no border of a block, and so not the ring's end: it is contiguous. `bytes` is
@@ -374,8 +388,8 @@ impl Data {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(position), bytes.len()) };
     }
 
-    /// Writes bytes from a position on, up to 32 of them without a call of `memcpy`, which takes longer than the copy
-    /// itself.
+    /// Writes bytes from a position on. Up to 32 bytes are written without a call of `memcpy`, because for so few bytes
+    /// the call takes longer than the copying.
     ///
     /// # Safety
     /// The same as for [`Data::write_bytes`].
@@ -385,27 +399,27 @@ impl Data {
         copy(unsafe { self.own(position, bytes.len()) }, bytes);
     }
 
-    /// Returns the `len` bytes at a position, for the producer to fill.
+    /// Returns the `len` bytes at a position, for the producer to write.
     ///
     /// # Safety
-    /// The same as for [`Data::write_bytes`], for the whole range; the caller uses no other part of the ring while it
-    /// has the bytes. Concurrent readers use volatile reads, and discard bytes that are being written.
+    /// The conditions of [`Data::write_bytes`] hold for the whole range, and the caller uses no other part of the ring
+    /// while it has the bytes. Concurrent readers use volatile reads, and discard bytes that are being written.
     #[inline(always)]
     pub unsafe fn own<'a>(self, position: u64, len: usize) -> &'a mut [u8] {
         // SAFETY: in bounds and contiguous as in `write_bytes`; the mapping's bytes are initialised.
         unsafe { std::slice::from_raw_parts_mut(self.at(position), len) }
     }
 
-    /// Returns the `N` bytes at a position, which the producer itself has written and has not published.
+    /// Returns the `N` bytes at a position, which the producer itself has written but not yet published.
     ///
     /// # Safety
-    /// The same as for [`Data::write_bytes`]; the range was written before.
+    /// The conditions of [`Data::write_bytes`] hold for the whole range, and the range was written before.
     pub unsafe fn read_back<const N: usize>(self, position: u64) -> [u8; N] {
         // SAFETY: in bounds and contiguous as in `write_bytes`; any bytes are valid.
         unsafe { self.at(position).cast::<[u8; N]>().read_unaligned() }
     }
 
-    /// Copies a range of positions while the producer may be writing there: see [`Memory::copy`].
+    /// Copies the bytes at a range of positions, while the producer may be overwriting them: see [`Memory::copy`].
     ///
     /// # Safety
     /// The memory stays mapped during the call.

@@ -1,8 +1,8 @@
 //! The module table of a process: the files that are mapped as code, and the times when they were mapped.
 //!
-//! The flusher thread updates the table before it renders records with addresses, and now and then. The flusher writes
-//! the table to the file `modules` of the run's directory, from which a recoverer reads it, and to each trace file that
-//! has addresses.
+//! The flusher thread updates the table before it renders records with addresses, and from time to time. The flusher
+//! writes the table to the file `modules` of the run's directory, from which a recoverer reads it, and to each trace
+//! file that has addresses.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -17,15 +17,17 @@ use trace_format::render::Modules;
 use crate::reading::read_at_most;
 use crate::sys::{self, LoadedModules};
 
-/// The greatest number of bytes of the file that are read: a line takes some hundred bytes.
+/// The greatest number of bytes that are read of the file with the module table. A line takes some hundred bytes.
 const MAX_TABLE_BYTES: u64 = 16 << 20;
 
-/// The numbers of modules that were loaded and unloaded up to the last look at this process's modules, in one word.
+/// The number of modules that this process has ever loaded, and the number that it has unloaded, both in one word; as
+/// of the last time that the list of modules was compared with the table.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
-/// The last ticks at which a thread found the modules unchanged since the last look. Relaxed: any stored value is of a
-/// moment before the changes that a later look finds, because the counts of modules only grow. Zero when a table is
-/// made, because the next run of the process may have another clock.
+/// The latest ticks at which a thread has found that no module was loaded or unloaded since the list of modules was
+/// last compared with the table. Relaxed: the counts of modules only grow, so any stored value is earlier than the
+/// changes that the next comparison finds. Set to zero when a table is made, because the next run of the process may
+/// use another clock.
 static UNCHANGED_UNTIL: AtomicU64 = AtomicU64::new(0);
 
 /// Returns whether modules may have been loaded or unloaded since the list of modules was read last. If none were,
@@ -48,25 +50,28 @@ fn word_of((loaded, unloaded): (u64, u64)) -> u64 {
     loaded << 32 ^ unloaded
 }
 
-/// The modules of this process, as far as the readings of its list of modules have found them.
+/// The table of the modules of this process, as far as they have been found by reading the list of loaded modules from
+/// time to time.
 pub struct ModuleTable {
     now: fn() -> Ticks,
-    /// The numbers of modules that were loaded and unloaded up to the last look at the list of modules.
+    /// The number of modules that this process has ever loaded, and the number that it has unloaded, when the list of
+    /// modules was read last.
     counts: (u64, u64),
-    /// The ticks at which the list of modules was looked at last.
+    /// The ticks up to which the table is known to be complete: those of the last look at the list of modules.
     updated_at: Ticks,
     /// The modules that were loaded at the last look.
     there: Vec<Module>,
-    /// The lines for all changes found so far.
+    /// The lines of the table, which describe all changes found so far.
     lines: Vec<Meta>,
-    /// The file in the run's directory, and the number of lines in it; `None` if there is no file.
+    /// The path of the table's file in the run's directory, and the number of lines written to it; `None` if there is
+    /// no file.
     file: Option<(PathBuf, usize)>,
-    /// Whether records with addresses were rendered.
+    /// Whether the table was ever needed, because records with addresses were rendered.
     needed: bool,
 }
 
 impl ModuleTable {
-    /// Returns an empty table. `now` reads the clock of the process's records.
+    /// Makes an empty table. `now` reads the clock of the process's records.
     #[must_use]
     pub fn new(now: fn() -> Ticks) -> ModuleTable {
         UNCHANGED_UNTIL.store(0, Ordering::Relaxed);
@@ -81,9 +86,9 @@ impl ModuleTable {
         }
     }
 
-    /// Ensures that the table is in a run's directory, if there is one. The first call for a directory updates the
-    /// table; later calls do so only if records with addresses were rendered, so that few short-lived modules are
-    /// missed.
+    /// Ensures that the table is in a file in a run's directory, if there is one. The first call for a directory
+    /// updates the table. Later calls update it only if records with addresses were rendered; repeated calls then miss
+    /// few modules that are loaded only briefly.
     pub fn keep_in(&mut self, directory: Option<&Path>) {
         let Some(directory) = directory else { return self.file = None };
         let known = self.file.as_ref().is_some_and(|(path, _)| path.parent() == Some(directory));
@@ -120,8 +125,8 @@ impl ModuleTable {
         table.look();
     }
 
-    /// Updates the table if modules were loaded or unloaded. If none were, this costs a few nanoseconds and the
-    /// loader's lock.
+    /// Updates the table if modules were loaded or unloaded since the last update. Otherwise the call takes only a few
+    /// nanoseconds, in which it holds the loader's lock.
     fn look(&mut self) {
         let before = Between { after: self.unchanged_until(), seen: (self.now)() };
         let Some(counts) = sys::module_counts() else { return };
@@ -139,15 +144,16 @@ impl ModuleTable {
         self.write();
     }
 
-    /// Returns the last ticks at which the modules are known to have been those of the last look: the ticks of that
-    /// look, or later ones at which a thread has found the counts unchanged.
+    /// Returns the latest ticks at which the loaded modules are known to have been the same as at the last look: the
+    /// ticks of that look, or later ticks at which a thread has found the counts unchanged.
     fn unchanged_until(&self) -> Ticks {
         let is_compared = word_of(self.counts) == SEEN.load(Ordering::Relaxed);
         let compared_at = if is_compared { UNCHANGED_UNTIL.load(Ordering::Relaxed) } else { 0 };
         self.updated_at.max(Ticks(compared_at))
     }
 
-    /// Appends the lines for the changes since the last look.
+    /// Appends the lines that describe how `found` differs from the modules at the last look. The changes happened in
+    /// the period `between`.
     fn compare(&mut self, found: LoadedModules, between: Between) {
         let is_in = |module: &Module, all: &[Module]| {
             let same = |other: &Module| {
@@ -176,8 +182,8 @@ impl ModuleTable {
         SEEN.store(word_of(self.counts), Ordering::Relaxed);
     }
 
-    /// Writes the lines that are not in the file yet. If that fails, the next call tries again, and writes
-    /// a line that was written in part again as a whole.
+    /// Writes the lines that are not in the file yet. If that fails, the next call writes all these lines again, even
+    /// one of which the file already has a part.
     fn write(&mut self) {
         let Some((path, written)) = &mut self.file else { return };
         let mut text = Vec::new();
@@ -215,7 +221,8 @@ pub(crate) struct StoredModules {
 }
 
 impl StoredModules {
-    /// Opens the table of the run in `directory`, which belongs to `user`; a missing table has no lines.
+    /// Opens the table of the run in `directory`, which belongs to `user`. If there is no table, the result has no
+    /// lines.
     pub(crate) fn open(directory: &Path, user: u32) -> StoredModules {
         let file = sys::open_file_of_user_to_read(&directory.join(MODULES_NAME), user).ok();
         StoredModules { file, lines: Vec::new() }
@@ -234,7 +241,7 @@ impl Modules for StoredModules {
     }
 }
 
-/// Reads a line of the module table.
+/// Parses a line of the module table; returns `None` if it is no such line.
 fn parse(line: &[u8]) -> Option<Meta> {
     Meta::parse(line)
         .filter(|meta| matches!(meta, Meta::Module(_) | Meta::Unloaded { .. } | Meta::Missed { .. }))

@@ -1,9 +1,9 @@
-//! Reading a part of a file, without the generic readers of `std`: each use of them adds a copy of their code.
+//! Reads a part of a file without the generic readers of `std`, because each use of them adds a copy of their code.
 
 use std::fs::File;
 use std::io::{self, Read};
 
-/// The number of bytes that the first read of a file asks for.
+/// The number of bytes that are requested in the first read of a file.
 const FIRST_READ: usize = 4096;
 
 /// Returns the bytes from the file's current position to its end, at most `most`.

@@ -1,13 +1,13 @@
 //! Recovery: writes the records in a dead run's rings to its files, every record once.
 //!
 //! `tracemerge` recovers runs before it reads, and a starting run recovers those of its own executable. A run is dead
-//! if the lock of its life file is free. The recoverer holds that lock, and a lock that keeps other recoverers
-//! waiting, and does the same as the flusher would have done, with the same code and the same order of steps; if it
+//! if the lock of its life file is free. The recoverer takes that lock, and a second lock that keeps other recoverers
+//! waiting. Then it does what the flusher would have done, with the same code and in the same order; if the recoverer
 //! is killed itself, the next recoverer continues. Rings are removed last. The recoverer treats everything that it
 //! reads as hostile.
 //!
-//! If a recoverer does not know a layout (of the manifest, the life file, the site table, a ring, a record), it
-//! leaves the whole run unchanged, and names the unknown layout. It knows all earlier layouts.
+//! If a recoverer does not know a layout (of the manifest, the life file, the site table, a ring, a record), it leaves
+//! the whole run unchanged, and names the unknown layout. Every recoverer knows all layouts of earlier versions.
 
 mod others;
 
@@ -55,10 +55,10 @@ pub struct Recovered {
     pub threads: Vec<RecoveredThread>,
     /// The number of lost records of threads that never got a ring.
     pub ringless_records: u64,
-    /// The number of rings whose files were removed before the recovery: their records that were in no file yet are
-    /// lost.
+    /// The number of rings whose files were removed before the recovery. Their records are lost, unless they were
+    /// already in a trace file.
     pub missing_rings: u64,
-    /// The errors that occurred; the rings that they concern are left in place.
+    /// The errors that occurred. Rings with an error are left unchanged.
     pub errors: Vec<io::Error>,
 }
 
@@ -73,12 +73,12 @@ pub struct RecoveredThread {
     pub records: u64,
     /// The total number of records that the thread had committed to its ring.
     pub committed: u64,
-    /// Whether the thread was alive when the process was killed.
+    /// Whether the thread was alive when the process ended without a regular end, such as by a signal.
     pub killed: bool,
 }
 
 /// Returns the directories that may contain the directories of this user's runs: the directory in the variable
-/// `TRACER_RUNTIME_DIR` or, if it is not set, the system's places.
+/// `TRACER_RUNTIME_DIR` or, if it is not set, the directories that are usual on this system.
 #[must_use]
 pub fn runtime_directories() -> Vec<PathBuf> {
     match variables::value(variables::RUNTIME_DIR) {
@@ -94,8 +94,8 @@ pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
 }
 
 /// Recovers the dead runs in `directories` that `wanted` accepts. Skips living runs, other users' directories and
-/// everything that is not a run. If another recoverer is at work on a run, waits for it. `cause` returns the cause of
-/// the end of a run's process, as far as the caller knows it.
+/// everything that is not a run. If another recoverer is already recovering a run, waits for that recoverer. `cause`
+/// returns the cause of the end of a run's process, as far as the caller knows it.
 ///
 /// Root recovers other users' runs with [`recover_other_users`].
 pub fn recover(
@@ -112,9 +112,9 @@ pub fn recover(
     recovery
 }
 
-/// Recovers dead runs for a flusher, which must also serve its own threads: calls `going_on` after each portion that
-/// was written, and skips runs that another recoverer has begun, or that belong to other users. `wanted` must not
-/// accept the flusher's own run, whose locks may have been removed.
+/// Recovers dead runs on the flusher thread of another run. The flusher must also serve its own threads meanwhile, so
+/// `going_on` is called after each portion that was written. Skips runs that another recoverer has begun to recover,
+/// and runs of other users. `wanted` must not accept the flusher's own run, because its locks may have been removed.
 pub fn recover_in_background(
     directories: &[PathBuf],
     wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
@@ -127,10 +127,11 @@ pub fn recover_in_background(
     }
 }
 
-/// Writes the records in the rings of the calling process's own run, and ends its files, as at an exit; removes the
-/// run's directory if the process can. This is for a process that is about to end, and whose other threads have
-/// stopped: its own lock keeps recoverers away. Does nothing if the flusher has done this already. `now` reads the
-/// clock of the process's records; `cause` is the cause of the end, as far as the process knows it.
+/// Writes the records in the rings of the calling process's own run to the trace files, and ends the files as at a
+/// regular exit. Then removes the run's directory, if possible. This is for a process that is about to end, and whose
+/// other threads have stopped; the process still holds the run's lock, which keeps recoverers away. Does nothing if the
+/// flusher has done this already. `now` reads the clock of the process's records; `cause` is the cause of the end, as
+/// far as the process knows it.
 ///
 /// # Errors
 /// Returns the errors of the steps that failed; a recoverer will do these steps.
@@ -152,14 +153,14 @@ pub fn drain_own(
     if recovered.errors.is_empty() { Ok(()) } else { Err(recovered.errors) }
 }
 
-/// The way to treat a run on which another recoverer works.
+/// What a recoverer does if another recoverer is working on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BusyPolicy {
     WaitForOther,
     SkipRun,
 }
 
-/// Recovers the runs in a directory of runs, which belongs to one user.
+/// Recovers the dead runs in `directory`, which contains the directories of runs and belongs to one user.
 fn recover_in(
     directory: &Path,
     wanted: &impl Fn(&Run, Option<&Manifest>) -> bool,
@@ -193,7 +194,7 @@ fn recover_in(
     (runs, unknown)
 }
 
-/// Removes the directory of a process that was killed while the directory was being made or removed.
+/// Removes the unfinished directory at `path`, if the process is dead that was making or removing it.
 fn remove_unfinished(path: &Path) {
     if !sys::is_private_directory(path) {
         return;
@@ -213,7 +214,7 @@ fn remove_unfinished(path: &Path) {
     }
 }
 
-/// Returns true if the run in `directory` is dead, because its lock is free, and also if there is no run.
+/// Returns true if the run in `directory` is dead, which shows in its lock being free, or if there is no run.
 #[must_use]
 pub fn is_dead(directory: &Path) -> bool {
     let lock = sys::open_own_file(&lock_file(directory));
@@ -227,11 +228,12 @@ struct DeadRun {
     lock: Arc<Lock>,
 }
 
-/// The result of an attempt to get the locks of a run.
+/// The result of trying to take the locks of a run.
 enum TakeResult {
-    /// The run is dead, and its locks are held.
+    /// The run is dead, and this process now holds its locks.
     Dead(DeadRun),
-    /// The directory is not a run, or the run is not wanted, alive, or was removed meanwhile.
+    /// There is nothing to recover: the directory is not a run, or the run is not wanted, is alive, or was removed
+    /// meanwhile.
     Nothing,
     /// Another recoverer works on the run.
     Busy,
@@ -275,8 +277,8 @@ impl DeadRun {
         Ok(TakeResult::Dead(DeadRun { path: path.to_path_buf(), manifest, lock: Arc::new(lock) }))
     }
 
-    /// Recovers the run. Calls `going_on` after each portion that was written; `going_on` returns whether there is time
-    /// for another one.
+    /// Recovers the run. `going_on` is called after each portion that was written, and returns whether there is time
+    /// for another portion. `cause` is the cause of the end of the run's process.
     fn recover(self, cause: Cause, mut going_on: impl FnMut() -> bool) -> Recovered {
         let (mut errors, mut missing_rings) = (Vec::new(), 0);
         let killed = Ended { reason: EndReason::Killed, cause, seen: None };
@@ -313,8 +315,8 @@ impl DeadRun {
         Recovered { run: self.manifest.run, directories, threads, ringless_records, missing_rings, errors }
     }
 
-    /// Reads the tables and checks all layouts, before the recovery changes the run: if a layout is unknown, the run is
-    /// left unchanged. Returns the place of the trace files, the tables, and the paths of the rings.
+    /// Reads the run's tables and checks all layouts before the recovery changes anything: if a layout is unknown, the
+    /// run is left unchanged. Returns the directories of the trace files, the tables, and the paths of the rings.
     fn prepare(
         &self,
         going_on: &mut impl FnMut() -> bool,
@@ -374,8 +376,8 @@ impl DeadRun {
         threads
     }
 
-    /// Returns the number of rings that the run has made and whose files do not exist any more; `rings` are those that
-    /// exist. The caller holds the run's lock, so no other recoverer removes a ring meanwhile.
+    /// Returns the number of rings that the run has made and whose files no longer exist. `rings` are the paths of the
+    /// files that exist. The caller holds the run's lock, so no other recoverer removes a ring meanwhile.
     fn missing_rings(&self, rings: &[PathBuf]) -> u64 {
         let word = self.life().map_or(0, |life| life.flusher.rings.load(Ordering::Acquire));
         let RingFiles { count, changing } = RingFiles::of_word(word);
@@ -388,8 +390,8 @@ impl DeadRun {
         self.lock.life().ok().flatten()
     }
 
-    /// Writes the run's own file, if it is needed: for records that found no ring or were dropped, for missing rings,
-    /// and for the number of files if no thread's file contains it.
+    /// Writes the run's own file, if it has something to report: records that found no ring or were dropped, missing
+    /// rings, or the number of files if no thread's file states it. `said` says whether a thread's file states it.
     fn end_run(&self, place: &mut TracePlace, ended: Ended, said: bool, missing: u64) -> io::Result<()> {
         let Some(life) = self.life() else { return Ok(()) };
         let ringless_records = life.traced.ringless_records.load(Ordering::Acquire);
@@ -404,7 +406,7 @@ impl DeadRun {
     }
 }
 
-/// Checks the layout of a ring and the kinds of its records, and changes nothing.
+/// Checks that the layout of the ring at `path`, and the types of its records, are known. Changes nothing.
 fn check_ring(path: &Path, encoding: Encoding) -> io::Result<()> {
     let Some(memory) = Memory::existing(&sys::open_own_file(path)?)? else { return Ok(()) };
     match memory.header().tenancy.state() {
@@ -413,7 +415,8 @@ fn check_ring(path: &Path, encoding: Encoding) -> io::Result<()> {
     }
 }
 
-/// Returns whether an error is about an unknown layout or kind of record, and not about damage.
+/// Returns whether an error means that the layout of a ring or the type of a record is unknown. Errors about damage
+/// return false.
 fn is_unknown_layout(error: &io::Error) -> bool {
     let error = error.get_ref().and_then(|error| error.downcast_ref());
     matches!(error, Some(RingError::Version(_) | RingError::Kind(_)))
@@ -429,13 +432,13 @@ pub(crate) fn unknown_manifest(directory: &Path, version: u32, run: &Run) -> io:
     ))
 }
 
-/// Returns the error for a recovery whose time was used up.
+/// Returns the error for a recovery that has used up its time.
 fn timed_out_error() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the time for runs of other users is used up")
 }
 
-/// Takes the lock that only one recoverer of a run can have; returns whether this process has it. Waits at most ten
-/// seconds for another recoverer, if `other` says so.
+/// Takes the lock that only one recoverer of a run can have; returns whether this process has got it. If `other` is
+/// `WaitForOther`, waits at most ten seconds for another recoverer.
 fn become_recoverer(lock: &Lock, other: BusyPolicy) -> bool {
     let tries = if other == BusyPolicy::WaitForOther { 1000 } else { 1 };
     (0..tries).any(|tried| {
@@ -446,8 +449,8 @@ fn become_recoverer(lock: &Lock, other: BusyPolicy) -> bool {
     })
 }
 
-/// Returns the number among the run's files of the trace file that the ring at `path` names; `None` if the file states
-/// no number, or cannot be read.
+/// Returns the number, among the files of run `run`, of the trace file that the ring at `path` names. Returns `None` if
+/// the trace file states no number, or cannot be read.
 fn read_file_number(path: &Path, run: u32, place: &TracePlace) -> Option<u32> {
     let memory = Memory::existing(&sys::open_own_file(path).ok()?).ok()??;
     let header = memory.header();
@@ -456,8 +459,8 @@ fn read_file_number(path: &Path, run: u32, place: &TracePlace) -> Option<u32> {
     place.number_in_run(header.tenancy.tid.load(Ordering::Relaxed), run, &progress)
 }
 
-/// Writes the records in the ring at `path` to the file of its thread; returns the thread, and whether the last line of
-/// its file states the end of the run. Returns `None` if no thread had the ring.
+/// Writes the records in the ring at `path` to the file of its thread. Returns the thread, and whether the `# end` line
+/// of the thread's file states the end of the run. Returns `None` if no thread had the ring.
 fn recover_ring(
     path: &Path,
     run: &Run,

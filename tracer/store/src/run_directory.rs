@@ -30,7 +30,7 @@ use crate::sys;
 use restoration::Identities;
 pub use restoration::Missing;
 
-/// The greatest number of tries to make a directory, a millisecond apart. A try fails if a recoverer removes the
+/// The number of times that making a directory is tried, a millisecond apart. A try fails if a recoverer removes the
 /// unfinished directory.
 const TRIES: u32 = 200;
 
@@ -38,36 +38,36 @@ const TRIES: u32 = 200;
 #[derive(Debug)]
 pub struct RunDirectory {
     path: PathBuf,
-    /// The page whose lock shows that the run is alive.
+    /// The mapped page of the life file. The lock on that file shows that the run is alive.
     pub life: &'static Life,
-    /// The lock that shows that the run is alive.
+    /// The lock on the life file, which shows that the run is alive.
     pub lock: Arc<Lock>,
     table: Descriptor,
-    /// The number of valid bytes of the site table.
+    /// The number of bytes of the site table that are completely written.
     used: u64,
     /// The lock on the manifest, which shows that the run is alive if its life file was removed.
     manifest: Option<Lock>,
     /// The numbers of the ring files that this process has made and not removed.
     rings: Vec<u32>,
-    /// The identities of the directory and its files when they were made: other files at their paths are not the
-    /// run's.
+    /// The identities that the directory and its files had when the run made them. Files with other identities at their
+    /// paths are not the run's.
     made: Identities,
 }
 
 /// The values with which a run's directory is made.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectorySettings<'a> {
-    /// The directory that contains the directories of runs; `None` for the system's place for it.
+    /// The directory that contains the directories of runs; `None` for the directory that is usual on this system.
     runtime: Option<&'a Path>,
     /// The id of the run's flusher thread.
     flusher: u64,
     /// The content of the `# run` line of the run's files.
     info: &'a meta::Run,
-    /// The place of the run's trace files.
+    /// The directories of the run's trace files.
     place: &'a TracePlace,
 }
 
-/// The parts of a new directory of a run.
+/// The files that a new directory of a run gets.
 struct Parts {
     life: (Arc<Lock>, &'static Life),
     table: Descriptor,
@@ -78,9 +78,9 @@ struct Parts {
 impl RunDirectory {
     /// Makes `<runtime>/<pid>-<id>/`, its life file, its site table and its manifest.
     ///
-    /// The directory has another name until it is whole. That name shows that the process may have been killed before
-    /// the directory was whole, and the lock of the life file shows whether the process is dead. If there is no life
-    /// file yet, the directory is empty, and any recoverer may remove it.
+    /// The directory has a temporary name until it is complete. If a directory keeps that name because the process was
+    /// killed, the lock of the life file, which is free, shows that the process is dead. If there is no life file yet,
+    /// the directory is empty, and any recoverer may remove it.
     pub fn create(directory_settings: &DirectorySettings<'_>, sites: &[Site]) -> io::Result<RunDirectory> {
         RunDirectory::create_with_former(directory_settings, sites, None)
     }
@@ -148,7 +148,8 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Appends a site to the table: writes first the entry, then the number of valid bytes.
+    /// Appends a site to the site table. Writes the site first, and then the new number of valid bytes, so that readers
+    /// never see a part of a site.
     pub fn add_site(&mut self, site: &Site) -> io::Result<()> {
         let mut entry = Vec::new();
         site.write(&mut entry);
@@ -171,7 +172,8 @@ impl RunDirectory {
         self.path.join(format!("{RING_PREFIX}{index}"))
     }
 
-    /// Creates a ring's file, which `make` then fills, and counts it. Removes the file if `make` fails.
+    /// Creates the file of the ring number `index`, calls `make` to fill it, and counts it. Removes the file if `make`
+    /// fails.
     fn make_ring_file<T>(&mut self, index: u32, make: impl FnOnce(File) -> io::Result<T>) -> io::Result<T> {
         self.count_rings(Some(index));
         let path = self.ring_path(index);
@@ -185,15 +187,16 @@ impl RunDirectory {
         made
     }
 
-    /// Stores the number of ring files, and the number in the name of the file that is `changing` now, for a recoverer.
+    /// Stores, for a recoverer, the number of ring files, and the number of the ring whose file is being made or
+    /// removed (`changing`).
     fn count_rings(&self, changing: Option<u32>) {
         let count = u32::try_from(self.rings.len()).unwrap_or(u32::MAX);
         // Release: a recoverer that sees the word sees the directory as it was before the change at least.
         self.life.flusher.rings.store(RingFiles { count, changing }.to_word(), Ordering::Release);
     }
 
-    /// Makes a ring file and maps it, with only the space of the header and the first bytes reserved: [`FIRST_BYTES`]
-    /// and [`FIRST_NESTED_BYTES`]. [`Unreserved::reserve_next`] reserves the rest.
+    /// Makes the file of ring number `index` and maps it. Disk space is reserved only for the header and the first
+    /// bytes ([`FIRST_BYTES`] and [`FIRST_NESTED_BYTES`]). [`Unreserved::reserve_next`] reserves the rest.
     pub fn create_ring(&mut self, index: u32, geometry: Geometry) -> io::Result<(Memory, Unreserved)> {
         let header = HEADER_BYTES as u64;
         self.make_ring_file(index, |file| {
@@ -205,7 +208,7 @@ impl RunDirectory {
         })
     }
 
-    /// Removes a ring's file, if this process has made the ring; the mapping of the ring stays.
+    /// Removes the file of ring number `index`, if this process has made it. The ring stays mapped.
     pub fn remove_ring(&mut self, index: u32) {
         let Some(at) = self.rings.iter().position(|ring| *ring == index) else { return };
         self.rings.swap_remove(at);
@@ -214,8 +217,8 @@ impl RunDirectory {
         self.count_rings(None);
     }
 
-    /// Removes the directory and its contents, unless it was replaced by another one. The directory above stays:
-    /// another run may be starting there.
+    /// Removes the directory and its contents, unless another directory has replaced it. The directory that contains it
+    /// is not removed, because another run may just be making its own directory there.
     pub fn remove(&self) {
         if self.made.is_there(&self.path) {
             let _ = remove(&self.path);
@@ -234,8 +237,8 @@ fn write_table(path: &Path, sites: &[Site]) -> io::Result<(Descriptor, u64)> {
     Ok((Descriptor::new(table)?, used))
 }
 
-/// Writes the manifest of a run, and locks it if that costs no descriptor: a process that finds no life file tries
-/// this lock.
+/// Writes the manifest of a run. Also locks it, if that does not keep a descriptor open: a process that finds no life
+/// file tries this lock.
 fn write_manifest(path: &Path, info: &meta::Run, place: &TracePlace) -> io::Result<Option<Lock>> {
     let directory = |path: &PathBuf| manifest::Directory {
         path: path.as_os_str().as_encoded_bytes().to_vec(),
@@ -258,20 +261,20 @@ fn write_manifest(path: &Path, info: &meta::Run, place: &TracePlace) -> io::Resu
     Ok(Some(lock))
 }
 
-/// The file of a ring of which only the first bytes are reserved at first.
+/// The file of a ring whose disk space is reserved step by step.
 #[derive(Debug)]
 pub struct Unreserved {
     file: Descriptor,
     geometry: Geometry,
-    /// The number of bytes at the beginning of the ring's data that are reserved.
+    /// The number of bytes at the beginning of the ring's data for which disk space is reserved.
     reserved: u64,
 }
 
 impl Unreserved {
-    /// Reserves the next part of the file's space, and prepares the pages of that part in the mapping `memory`. Returns
-    /// the position below which the ring's data is reserved now, or `None` if the whole file is reserved.
+    /// Reserves disk space for the next step of the file, and makes the system map these pages in `memory`. Returns the
+    /// position below which the ring's data is reserved now, or `None` if the whole file is reserved.
     ///
-    /// The first steps are small, so that a thread that fills the ring meanwhile gets room in time.
+    /// The first steps are small, so that a thread that is already filling the ring soon gets more room.
     ///
     /// # Errors
     /// There is no space, or the host has closed the descriptor.

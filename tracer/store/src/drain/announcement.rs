@@ -10,7 +10,7 @@ use trace_format::places::{MAX_LIST_BYTES, Place, SUFFIX, newer_half};
 
 use crate::sys;
 
-/// The announcement of a run's directories.
+/// Announces the directories of a run's trace files, by lines in a list.
 #[derive(Debug)]
 pub struct Announcement {
     /// The file name of the list.
@@ -18,7 +18,7 @@ pub struct Announcement {
     /// The executable's own directory, which is not announced, because every search for its traces includes
     /// it.
     beside: PathBuf,
-    /// The directory that contains the directories of runs.
+    /// The directory that contains the directories of runs, which hold their rings.
     runtime: PathBuf,
     place: Place,
     /// The directories that were announced.
@@ -26,8 +26,8 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// Returns the announcement of a run, whose list is beside the run's executable or, if that fails, in the directory
-    /// of the rings. `name` is the beginning of the names of the run's trace files.
+    /// Makes the announcement for a run. The list is beside the run's executable or, if it cannot be written there, in
+    /// the directory `runtime`. `name` is the beginning of the names of the run's trace files.
     pub fn new(run: &Run, name: &OsStr, runtime: PathBuf) -> Option<Announcement> {
         let beside = sys::path_from_bytes(&run.exe).parent()?.to_path_buf();
         let mut name = name.to_os_string();
@@ -37,8 +37,8 @@ impl Announcement {
         Some(Announcement { name, beside, runtime, place, done: Vec::new() })
     }
 
-    /// Announces that there will be files in `directory`. If no list can be written, only readers that know the
-    /// directory find the files.
+    /// Adds a line to the list that says that there will be trace files in `directory`. If the list cannot be written,
+    /// only readers that know the directory find the files.
     pub fn announce(&mut self, directory: &Path) {
         if directory == self.beside || self.done.iter().any(|done| done == directory) {
             return;
@@ -54,7 +54,7 @@ impl Announcement {
     }
 }
 
-/// Appends a line to a list of this user, which is made if it does not exist.
+/// Appends a line to a list that belongs to this user; makes the list if it does not exist.
 fn append(list: &Path, line: &[u8]) -> Option<()> {
     let mut file = sys::open_to_append(list).ok()?;
     if file.metadata().ok()?.len() > MAX_LIST_BYTES as u64 {

@@ -34,20 +34,23 @@ use trace_format::ring::{Header, Progress, RingError, readable};
 pub(crate) use trace_place::visible;
 pub use trace_place::{EndedFile, MessageFn, SMALLEST_FILE, TracePlace};
 
-/// The size in bytes of the portions in which text is written. It is small, so that a waiting thread soon finds room.
+/// The number of bytes of text that are rendered and written at once. The number is small, so that a thread that waits
+/// for room in its ring soon gets it.
 const PORTION: usize = 512 * 1024;
-/// The size in bytes of the portions of a raw file, whose records are as long as in the ring: a quarter of a ring of
-/// the default size, so that a thread hardly waits if the flusher is as fast as the thread.
+/// The number of bytes of a raw file that are written at once. In a raw file records are as long as in the ring. The
+/// number is a quarter of a ring of the default size, so that a thread hardly waits if the flusher is as fast as the
+/// thread.
 const RAW_PORTION: usize = 256 * 1024;
 
-/// The number of bytes that are left free for the last lines of a file, if the process's limit restricts its
-/// length.
+/// The number of bytes that are kept free for the last lines of a file, if the process has a limit on the size of
+/// files.
 const ROOM_FOR_END: u64 = 512;
 
 /// The number of bytes, a power of two, that suffice for the records of all calls that can be held back.
 const OPEN_CALLS_BYTES: usize = (MAX_OPEN as usize * HEADER).next_power_of_two();
 
-/// Returns whether a write failed because there is no room for it. There may be room for less.
+/// Returns whether a write failed because the disk, the user's quota or the file's size limit left too little room. A
+/// shorter write may still succeed.
 fn is_no_room(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
@@ -58,13 +61,14 @@ fn is_no_room(error: &io::Error) -> bool {
 pub struct DrainedRing<'a> {
     /// The memory of the ring.
     pub memory: &'a Memory,
-    /// The kind of the ring's memory, which decides whether it outlives its process.
+    /// The type of memory in which the ring lies; it decides whether the ring outlives its process.
     pub place: RingPlace,
     /// The reason why the ring does not outlive its process; empty if it does.
     pub why: &'a str,
     /// The cost of the run's start; `None` if it was not recorded.
     pub start: Option<&'a Start>,
-    /// The clock readings at the beginning of the run and the most recent ones; `None` if they were not recorded.
+    /// The readings of the clocks at the beginning of the run, and the most recent readings; `None` if they were not
+    /// recorded.
     pub looks: Option<&'a Looks>,
 }
 
@@ -73,15 +77,16 @@ impl<'a> DrainedRing<'a> {
         self.memory.header()
     }
 
-    /// Returns the ticks when the thread took the ring, which are those of its files' first lines.
+    /// Returns the ticks at which the thread took the ring. The first lines of the thread's files have these ticks.
     fn since(&self) -> Ticks {
         Ticks(self.header().tenancy.since.load(Ordering::Relaxed))
     }
 }
 
-/// The tables of a run, to which its records refer.
+/// The tables of a run that its records refer to: those of modules and of sites.
 pub trait RunTables {
-    /// Returns the references of the run's records, at least of those that were committed before this call.
+    /// Returns the tables that are needed to render records of the run, at least those that were committed before this
+    /// call.
     fn references(&mut self) -> References<'_>;
 }
 
@@ -112,17 +117,19 @@ pub struct Drain {
     /// The thread's file; `None` before there is one, and while it is closed to save descriptors.
     file: Option<TraceFile>,
     progress: Progress,
-    /// The number of the file in its run, from 1; `None` if another drain has made the file.
+    /// The number of the file among the files of its run, from 1; `None` if the file was made by another drain, whose
+    /// work this one continues.
     serial: Option<u32>,
-    /// The copy of a ring with an overwriting producer that is being written now.
+    /// If the ring is a flight recorder, whose producer overwrites records: the copy of the ring that is being written
+    /// now.
     copy: Option<Survivors>,
-    /// The thread's name in its file; `None` if another drain has written it.
+    /// The thread's name as it is in its file; `None` if another drain, whose work this one continues, has written it.
     written_name: Option<Vec<u8>>,
 }
 
 impl Drain {
-    /// Returns the drain of the thread that has the ring. It continues with the file that the selected slot names, if
-    /// there is one.
+    /// Makes the drain for the thread that has the ring. The drain continues with the file that the ring's header names
+    /// in its selected (valid) slot, if there is one.
     pub fn new(header: &Header, encoding: Encoding) -> Drain {
         Drain::continuing_from(header, header.published(), encoding)
     }
@@ -230,8 +237,8 @@ impl Drain {
         }
     }
 
-    /// Renders and writes about `limit` bytes. If `whole` is set, goes on up to the end of a message, if that end is in
-    /// the ring.
+    /// Renders and writes about `limit` bytes. If `whole` is set, the last message is rendered up to its end, as far as
+    /// it is in the ring.
     fn portion_of(
         &mut self,
         drained: DrainedRing<'_>,
@@ -265,11 +272,11 @@ impl Drain {
         }
     }
 
-    /// Closes the file, because it may not become longer, and calls `write`, which makes another file for the thread;
-    /// returns the result of `write`.
+    /// Closes the file, which may not become longer, and calls `write`, which makes the thread's next file. Returns the
+    /// result of `write`.
     ///
     /// # Errors
-    /// Returns `error` if `write` fails for the other file, too: then the state is unchanged.
+    /// Returns `error` if `write` fails for the next file, too; the state is then unchanged.
     fn retry_in_next_file(
         &mut self,
         drained: DrainedRing<'_>,
@@ -350,7 +357,8 @@ impl Drain {
         Ok(())
     }
 
-    /// Renders the records directly from the ring: the producer waits until they are consumed.
+    /// Renders the records directly from the ring. Their memory is safe to read, because the producer reuses it only
+    /// after the records are consumed.
     fn render_ring(
         &mut self,
         memory: &Memory,
@@ -373,7 +381,8 @@ impl Drain {
     }
 
     /// Returns the unconsumed records of the ring and the nested ring, and the position where the records of the ring
-    /// end. The producer must not be an overwriting one, and the records must not be used after their space is freed.
+    /// end. Must only be called if the producer does not overwrite records, and the records must not be used after
+    /// their space in the ring is freed.
     fn unread<'a>(&self, memory: &'a Memory) -> Result<(Records<'a>, Records<'a>, u64), RingError> {
         let (header, geometry) = (memory.header(), memory.geometry());
         // First the ring, then the nested ring: nested records are committed before the record inside which they were
@@ -409,8 +418,8 @@ impl Drain {
         unknown.map_or(Ok(()), |kind| Err(RingError::Kind(kind)))
     }
 
-    /// Renders the records of a copy of the ring, because the producer does not wait. Makes a new copy when the ring's
-    /// records in the previous copy are rendered.
+    /// Renders records from a copy of the ring, because the producer may overwrite those in the ring. When all records
+    /// of the copy are rendered, the next call makes a new copy.
     fn render_copy(
         &mut self,
         memory: &Memory,
@@ -497,8 +506,8 @@ impl Drain {
         Ok(written)
     }
 
-    /// Renders the calls that were held back when the thread ended or was killed: they come after all records of the
-    /// ring.
+    /// Renders the entries of calls that were still held back when the thread ended or was killed. These entries come
+    /// after all records of the ring.
     fn render_open_calls(&mut self, header: &Header, context: &mut DrainContext<'_>) {
         let calls = header.open_calls.calls(header.main.head());
         let mut bytes = Vec::with_capacity(OPEN_CALLS_BYTES);
@@ -517,7 +526,8 @@ impl Drain {
         );
     }
 
-    /// Returns the content of the thread's earlier files, if it has changed since the thread left these files.
+    /// Returns the counts of what the thread's earlier files contain now, if that has changed since the thread left
+    /// these files; `None` otherwise.
     fn changed_earlier_files(
         &self,
         drained: DrainedRing<'_>,
@@ -575,8 +585,8 @@ impl Drain {
         self.file.as_mut().map_or(Ok(()), |file| file.append(context.out, 0))
     }
 
-    /// Writes a `#` line, if the file is open and neither inside a message nor ended; returns the number of bytes
-    /// written.
+    /// Writes the line `line`, which begins with `#`. Does nothing if the file is closed, has its `# end` line, or ends
+    /// inside a message. Returns the number of bytes written.
     ///
     /// # Errors
     /// Fails for the same reasons as [`Drain::end`].
@@ -626,7 +636,7 @@ impl Drain {
     }
 
     /// Opens the file that the selected slot names, if there is one, and truncates it to the length in the slot. If the
-    /// file no longer exists, forgets it: the thread continues in a new one.
+    /// file no longer exists, the thread will continue in a new file.
     ///
     /// # Errors
     /// The file exists and cannot be opened.
@@ -645,7 +655,8 @@ impl Drain {
         }
     }
 
-    /// Returns whether the file can be written, or none was made yet; opens the file if it is closed.
+    /// Opens the file if it is closed. Returns false if the file no longer exists or was truncated, and true if it can
+    /// be written or no file was made yet.
     fn find_file(&mut self, context: &DrainContext<'_>) -> io::Result<bool> {
         match &self.file {
             Some(file) if file.is_open() => Ok(file.is_intact()),
@@ -658,8 +669,8 @@ impl Drain {
         }
     }
 
-    /// Forgets a file that no longer exists, or was replaced by another one. Publishes the records that are in no
-    /// file of the thread as lost; the next write makes another file.
+    /// Forgets a file that no longer exists, or was replaced by another one. Publishes, in the ring's header, that the
+    /// records that were in the file are lost; the next write makes another file.
     ///
     /// # Errors
     /// An existing file of the thread cannot be read: then the state is unchanged.
@@ -672,8 +683,8 @@ impl Drain {
         Ok(())
     }
 
-    /// Leaves the file, because there will be another one; `remaining` is the content of the thread's files that still
-    /// exist.
+    /// Ends the use of the file; the next write makes another file. `remaining` are the counts of what the thread's
+    /// files that still exist contain.
     fn leave(&mut self, remaining: &FileTotals) {
         self.renderer.leave(remaining);
         self.progress.render = self.renderer.state();
@@ -725,8 +736,8 @@ impl Drain {
         Ok(bytes)
     }
 
-    /// Drops the older half of the file if it has reached its limit. If that fails, the file continues to
-    /// grow, and this tries again when the file has grown by a quarter of the limit.
+    /// Drops the older half of the file if it has reached its limit. If that fails, the file continues to grow, and the
+    /// next try is made when it has grown by a quarter of the limit.
     fn rotate_if_full(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) {
         if self.file.as_ref().is_some_and(|file| file.length > file.rotate_at) {
             let most = context.place.max_bytes;
@@ -739,7 +750,7 @@ impl Drain {
         self.progress.file_length
     }
 
-    /// Returns the thread's file if its end is written and the thread has no other file.
+    /// Returns the thread's file if it has its `# end` line and is the only file of the thread.
     pub fn ended_file(&self) -> Option<EndedFile> {
         let (state, progress) = (self.renderer.state(), &self.progress);
         let lost = state.here(0).lost;
@@ -767,7 +778,7 @@ impl Drain {
         self.progress.file_length < before
     }
 
-    /// Drops the older part of a file that may have `most` bytes, so that about half of `most` remains.
+    /// Drops the older part of a file, so that about half of `most`, its limit in bytes, remains.
     fn rotate(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>, most: u64) {
         let state = self.renderer.state();
         let may = !state.in_message && !state.ended;
@@ -820,10 +831,13 @@ impl Drain {
     }
 }
 
-/// Appends to `out`, which is empty, the two lines that a file begins with; their ticks are those at which the thread
-/// took the ring. If this is the file that reports the cost of the run's start, the cost follows. If this is not the
-/// thread's first file, the losses that `on_file` contains follow. The first argument is the thread's id and the number
-/// of the file in its run.
+/// Appends to `out`, which is empty, the first lines of a file:
+///
+/// - the `# run` line and the `# thread` line, with the ticks at which the thread took the ring;
+/// - the cost of the run's start, if this file has to report it;
+/// - the losses in `on_file`, which were reported by earlier files or by dropped lines.
+///
+/// The first argument is the thread's id and the number of the file in its run.
 fn first_lines(
     (tid, file): (u64, Option<u32>),
     encoding: Encoding,

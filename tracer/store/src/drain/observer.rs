@@ -1,5 +1,5 @@
-//! The renderer for an observer. It renders the text that the flusher or a recoverer would write next, but writes no
-//! file.
+//! A renderer for a process that only observes a run: it renders the text that the flusher or a recoverer would write
+//! next, but writes no file.
 
 use std::io;
 
@@ -17,18 +17,18 @@ pub struct Observer<'a> {
     info: &'a meta::Run,
     tables: &'a mut dyn RunTables,
     drain: Drain,
-    /// The state of the renderer at the end of the thread's current and earlier files.
+    /// The state of the renderer after everything that is already in the thread's files.
     on_file: RenderState,
 }
 
-/// The text that belongs after the published end of a thread's file.
+/// The text that the flusher or a recoverer would append to a thread's file: it follows after the file's published end.
 #[derive(Debug, Default)]
 pub struct Rest {
     /// The text itself.
     pub text: Vec<u8>,
     /// The number of messages in the text.
     pub records: u64,
-    /// The number of lost messages that the text reports, and no file of the thread does.
+    /// The number of lost messages that are reported in the text, but in no file of the thread.
     pub lost: u64,
 }
 
@@ -44,8 +44,8 @@ impl<'a> Observer<'a> {
         Observer { drained, info, tables, on_file: drain.renderer.state(), drain }
     }
 
-    /// Makes the text begin another file, because the thread's file does not exist any more. The thread's other files
-    /// are in `place`.
+    /// Makes the text begin with the first lines of a file, because the thread's file does not exist any more. The
+    /// thread's other files are in the directories of `place`.
     ///
     /// # Errors
     /// An existing file cannot be read.
@@ -57,9 +57,10 @@ impl<'a> Observer<'a> {
         Ok(())
     }
 
-    /// Renders the records in `copy`, of a thread that may still run. If `patient` is set, returns `None` if a nested
-    /// record is in the copy without the record inside which it was made: the caller should wait and copy the ring
-    /// again.
+    /// Renders the records in `copy`, a copy of the ring of a thread that may still run.
+    ///
+    /// If `patient` is set, returns `None` if the copy contains a nested record, but not the record inside which it was
+    /// made. The caller should then wait and copy the ring again.
     pub fn living(mut self, copy: &Survivors, losses: &Losses, patient: bool) -> Option<Rest> {
         let (consumed, nested_consumed) = self.drain.consumed();
         let (renderer, mut text) = (&mut self.drain.renderer, Vec::new());

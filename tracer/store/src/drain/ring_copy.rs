@@ -5,8 +5,8 @@
 //! sequence.
 //!
 //! A producer that waits for the flusher does not overwrite records that the flusher has not published as written. So
-//! an observer copies all of such a ring, and afterwards reads the published position: from there on the
-//! copy is valid.
+//! an observer copies the whole ring, and then reads the position up to which the flusher has published records as
+//! written: from that position on, the copy is valid.
 
 use std::ops::Range;
 
@@ -17,19 +17,20 @@ use trace_format::ring::{CommittedEnd, RingError, Written, oldest, readable_to, 
 
 use crate::memory::Memory;
 
-/// The greatest number of tries to copy a ring, if the producer overwrites all of it during the copying.
+/// The number of times that copying a ring is tried, if each time the producer overwrites all of it meanwhile.
 const TRIES: u32 = 100;
 
-/// The records of a ring and of its nested ring at one moment, as far as they were not overwritten.
+/// A copy of the records that a ring and its nested ring contained at one moment, without those that were overwritten.
 #[derive(Debug)]
 pub struct Survivors {
     main: RingCopy,
     nested: RingCopy,
-    /// The number of messages that were committed in the ring and the nested ring before the ends of the copies.
+    /// The number of messages that the thread had ever committed to the ring and the nested ring, up to the ends of the
+    /// copies.
     pub committed: u64,
 }
 
-/// A ring or nested ring to copy.
+/// The ring or nested ring that is to be copied.
 struct Copied<'a> {
     written: &'a Written,
     /// The version of the ring's layout.
@@ -38,7 +39,7 @@ struct Copied<'a> {
     capacity: u64,
     /// The size of the ring's blocks in bytes.
     block: u64,
-    /// The function that copies the bytes of a range of positions.
+    /// The function that copies the bytes at the given positions out of the ring.
     bytes: &'a dyn Fn(Range<u64>) -> Vec<u8>,
 }
 
@@ -48,15 +49,15 @@ struct RingCopy {
     bytes: Vec<u8>,
     /// The position in the ring of the first byte of `bytes`.
     start: u64,
-    /// Whether records between the requested position and `start` were overwritten.
+    /// Whether records were overwritten between the position from which a copy was requested and `start`.
     has_gap: bool,
     block: u64,
-    /// The number of messages that were committed up to the end of the copy.
+    /// The number of messages that the thread had ever committed, up to the end of the copy.
     messages: u64,
 }
 
 impl Survivors {
-    /// Copies the records after the given positions.
+    /// Copies the records from the positions `consumed` in the ring and `nested_consumed` in the nested ring on.
     ///
     /// # Errors
     /// The ring's positions are impossible.
@@ -94,14 +95,14 @@ impl Survivors {
         self.main.has_gap || self.nested.has_gap
     }
 
-    /// Returns the records from the given positions on. If a message's beginning was overwritten, leaves out its
-    /// rest.
+    /// Returns the records of the copies from the given positions on. If the beginning of the first message was
+    /// overwritten, leaves out the rest of this message.
     pub fn records(&self, consumed: u64, nested_consumed: u64) -> (Records<'_>, Records<'_>) {
         (self.main.records(consumed), self.nested.records(nested_consumed))
     }
 
-    /// Returns the kind of a record that is reserved for later versions, if there is one: see
-    /// [`RESERVED`](trace_format::record::RESERVED).
+    /// Returns the type number of a record in the copies whose type is reserved for later versions, if there is one:
+    /// see [`RESERVED`](trace_format::record::RESERVED).
     pub fn unknown_kind(&self, consumed: u64, nested_consumed: u64) -> Option<u8> {
         let (mut main, mut nested) = self.records(consumed, nested_consumed);
         main.by_ref().for_each(drop);
@@ -109,8 +110,9 @@ impl Survivors {
         main.unknown().or(nested.unknown())
     }
 
-    /// Reports the messages that were overwritten since the last report: all committed messages, except those
-    /// that are or were in a file, are reported as lost already, or are in this copy.
+    /// Reports as lost the messages that were overwritten since the last report. These are all committed messages
+    /// except three groups: those that are or were in a file, those that were reported as lost before, and those in
+    /// this copy.
     pub fn report_overwritten(&self, renderer: &mut Renderer, out: &mut Vec<u8>) {
         use LossReason::{Damaged, FileRemoved, Overwritten, Rotated, Torn};
         if self.has_gap() {

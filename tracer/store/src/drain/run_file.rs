@@ -1,7 +1,7 @@
 //! The run's own file, with the reports that belong to the run and to no thread's file. It is made only if it reports
 //! something that no other file does.
 //!
-//! The file has the name of a thread's file, with the flusher's thread id, and gets this name when it is whole.
+//! The file is named like a thread's file, with the flusher's thread id. It gets this name only when it is complete.
 
 use std::io;
 
@@ -16,11 +16,11 @@ use super::trace_place::TracePlace;
 pub struct RunFile {
     /// The flusher's thread id.
     pub tid: u64,
-    /// The number of records of threads that never got a ring, or a file.
+    /// The number of records of threads that had no ring, or no file: these records are lost.
     pub ringless_records: u64,
-    /// The number of records that were dropped with flight recorders of threads that had ended.
+    /// The number of lost records in flight recorders that were discarded after their threads had ended.
     pub forgotten: u64,
-    /// The counts of the files that the run has dropped.
+    /// The number of files that the run has dropped to stay below its limit, and the counts of what they contained.
     pub dropped: Dropped,
     /// The way in which the run ended.
     pub ended: Ended,

@@ -26,18 +26,19 @@ pub(super) struct FirstBytes<'a> {
 pub struct TraceFile {
     pub(super) file: Descriptor,
     pub(super) path: PathBuf,
-    /// The `<n>` in the file's name.
+    /// The number at the end of the file's name, which distinguishes files with the same thread id; 0 if the name ends
+    /// without a number.
     pub number: u32,
     /// The identity of the file when it was made or opened.
     pub identity: FileIdentity,
-    /// The number of bytes that are whole and published; bytes after them are truncated.
+    /// The number of bytes that are completely written, and published in the ring; bytes after them are cut off.
     pub length: u64,
     /// The length, in bytes, above which the file is rotated.
     pub(super) rotate_at: u64,
     pub(super) _open: Open,
 }
 
-/// A guard that counts one open file while it is open.
+/// A guard for an open file, which decrements the count of open files when it is dropped.
 #[derive(Debug)]
 pub(super) struct Open(pub(super) Arc<AtomicUsize>);
 
@@ -48,7 +49,7 @@ impl Drop for Open {
 }
 
 impl TraceFile {
-    /// Removes a file that was made and not written to, if it still has its name.
+    /// Removes the file, which was made but not written to, if the file at its path is still this one.
     pub fn discard(self) {
         if sys::path_identity(&self.path).is_ok_and(|found| found.is_same_file(&self.identity)) {
             let _ = std::fs::remove_file(&self.path);
@@ -56,7 +57,7 @@ impl TraceFile {
     }
 
     /// Opens the file that `progress` names and truncates it to its published length. Returns `None`, and changes
-    /// nothing, if the file does not exist, is shorter than that, or was replaced by another file.
+    /// nothing, if the file does not exist, is shorter than the published length, or was replaced by another file.
     pub fn reopen(
         place: &TracePlace,
         tid: u64,
@@ -92,7 +93,8 @@ impl TraceFile {
     /// Gives this file the name of `old`, which it replaces.
     ///
     /// # Errors
-    /// The system refuses that, or `old` was renamed, and so is kept: then the thread continues to write to `old`.
+    /// The system refuses that, or somebody has renamed `old` to keep it. In both cases the thread continues to write
+    /// to `old`.
     pub(super) fn take_name_of(
         &mut self,
         old: &TraceFile,
@@ -122,7 +124,8 @@ impl TraceFile {
         self.take_own_name(place, tid, run)
     }
 
-    /// Returns the number of names that the file has; 0 on systems that do not count the names of an open file.
+    /// Returns the number of names (hard links) that the file has; 0 on systems that do not report this number for an
+    /// open file.
     fn names(&self) -> u64 {
         if sys::OPEN_FILES_KEEP_NAMES {
             return 0;
@@ -130,9 +133,10 @@ impl TraceFile {
         sys::open_file_identity(&self.file).map_or(0, |now| now.links)
     }
 
-    /// Gives the name of `old` to this file, on systems on which an open file can be renamed, but not replaced:
-    /// renames `old` to `aside` first, which is deleted when it is closed. If the process is killed in between, the
-    /// slot names this file: recovery finds it under the name of an unfinished file, and deletes `aside`.
+    /// Gives the name of `old` to this file, on systems on which an open file can be renamed, but not replaced. First
+    /// renames `old` to `aside`, a file that is deleted when it is closed. If the process is killed between the two
+    /// steps, the slot in the ring's header names this file: recovery finds this file under the name of an unfinished
+    /// file, and deletes `aside`.
     fn push_aside(&self, old: &TraceFile, place: &TracePlace, aside: PathBuf) -> io::Result<()> {
         place.free_file_name(&aside)?;
         sys::give_name(&old.path, &aside)?;
@@ -145,8 +149,9 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Gives this file, which has the name of an unfinished file, the first free name of the thread; or
-    /// the name of the file that it replaces, which is recognized by its first line.
+    /// Gives this file, which has the name of an unfinished file, its own name. If a file with the same number belongs
+    /// to this run, this file replaces it and takes its name; otherwise this file gets the first free name of the
+    /// thread.
     fn take_own_name(&mut self, place: &TracePlace, tid: u64, run: u32) -> io::Result<()> {
         let own = self.path.with_file_name(place.file_name(tid, self.number));
         if is_of_run(&own, run) {
@@ -169,17 +174,17 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Returns whether the host has left the file open.
+    /// Returns whether the file is still open, and was not closed by the host.
     pub fn is_open(&self) -> bool {
         self.file.is_ours()
     }
 
-    /// Returns whether the file still has its name.
+    /// Returns whether the file at the path is still this one: it was neither renamed nor replaced.
     pub(super) fn has_its_name(&self) -> bool {
         sys::path_identity(&self.path).is_ok_and(|there| there.is_same_file(&self.identity))
     }
 
-    /// Returns whether the file still has a name, and was not truncated.
+    /// Returns whether the file was neither deleted (it still has a name) nor truncated.
     pub fn is_intact(&self) -> bool {
         sys::open_file_identity(&self.file).is_ok_and(|now| now.links > 0 && now.length >= self.length)
     }
@@ -192,9 +197,9 @@ impl TraceFile {
         progress.file_number = self.number;
     }
 
-    /// Appends all of `text` or, on error, nothing. Does not try if the file would exceed the process's limit of the
-    /// length of files, or would have fewer than `room` bytes left up to the limit, because the process would get a
-    /// signal. There is no `fsync`: power loss may cost records.
+    /// Appends all of `text` or, on error, nothing. Fails without writing if the file would exceed the process's limit
+    /// on the size of files, or would have fewer than `room` bytes left up to the limit: a write beyond the limit would
+    /// send the process a signal. There is no `fsync`: power loss may cost records.
     pub fn append(&mut self, text: &[u8], room: u64) -> io::Result<()> {
         let named = |error: io::Error, path: &Path| {
             io::Error::new(error.kind(), format!("cannot write {path:?}: {error}"))

@@ -1,9 +1,9 @@
-//! Inspection: reads the records in the rings of a run without changing them, while its threads run, or if recovery
-//! may not write.
+//! Inspection: reads the records in the rings of a run without changing anything, while the run's threads go on, or
+//! after the run has died if recovery may not write.
 //!
-//! This is for `tracemerge`. It takes no lock that a run or a recoverer takes, writes and removes nothing, and
-//! no thread of the run waits for it: a living process does not notice it. The trace of a thread is its file up to
-//! the length that its ring publishes, and after that [`ThreadInMemory::text`], which is the text that the flusher
+//! This is for `tracemerge`. Inspection takes no lock that a run or a recoverer takes, writes and removes nothing, and
+//! no thread of the run waits for it: a living process does not notice it. The trace of a thread consists of two parts:
+//! its file up to the length that its ring publishes, and [`ThreadInMemory::text`], which is the text that the flusher
 //! would write next. The inspection treats everything that it reads as hostile.
 
 use std::collections::HashMap;
@@ -33,10 +33,10 @@ use crate::run_directory::{
 };
 use crate::sys;
 
-/// The greatest number of times that a ring is read, if it changes meanwhile.
+/// The number of times that reading a ring is tried, if the ring changes during each reading.
 const TRIES: u32 = 1000;
-/// The greatest number of pauses, for all rings of a run together, to wait for a change that a flusher or a thread is
-/// about to make.
+/// The greatest number of pauses that are made for all rings of a run together. In a pause the reader waits for a
+/// change that a flusher or a thread is about to make.
 const MAX_PAUSES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -51,47 +51,48 @@ pub struct RunInMemory {
     user: u32,
 }
 
-/// A thread that has a ring.
+/// A thread that has a ring, and what its ring contains.
 #[derive(Debug)]
 pub struct ThreadInMemory {
     /// The operating system's id of the thread.
     pub tid: u64,
     /// The thread's name.
     pub name: Vec<u8>,
-    /// The ticks at which the thread took the ring, which are the ticks of the first line of its file.
+    /// The ticks at which the thread took the ring. The first line of the thread's file has the same ticks.
     pub since: Ticks,
     /// The path of the ring's file.
     pub ring: PathBuf,
-    /// The thread's file; `None` if it has none, or if the file was deleted or truncated: then the text begins another
-    /// file.
+    /// The thread's file. `None` if the thread has no file, or if its file was deleted or truncated; `text` then begins
+    /// with the first lines of a file.
     pub file: Option<FileInUse>,
-    /// The thread's file that is not found any more, if it had one. A reader that has it open may read it up to the
-    /// published length.
+    /// The identity of the thread's file, if the thread had one that is not found any more. A reader that has this file
+    /// open may read it up to the published length.
     pub gone: Option<MissingFile>,
-    /// The text that follows the file's published contents. If the run is dead, the text ends with `# end`; if it is
-    /// alive, the text may end inside a line.
+    /// The text that follows after the file's published length. If the run is dead, the text ends with an `# end` line;
+    /// if the run is alive, the text may end inside a line.
     pub text: Vec<u8>,
-    /// Whether the file ends inside a message that the text continues.
+    /// Whether the file ends inside a message, whose rest is in `text`.
     pub continues: bool,
-    /// The number of messages in the text.
+    /// The number of messages in `text`.
     pub records: u64,
-    /// The least total number of messages that the thread had put into its ring when the reading began.
+    /// A lower bound for the number of messages that the thread had ever put into its ring when the reading began.
     pub committed: u64,
-    /// The kind of a record in the ring that only a later version knows. The text does not contain such records,
-    /// and reports them as damaged.
+    /// The type number of a record in the ring, if only a later version of the library knows this type. `text` does not
+    /// contain such records, and reports them as damaged.
     pub unknown_kind: Option<u8>,
 }
 
 /// A thread's file, open for reading.
 #[derive(Debug)]
 pub struct FileInUse {
-    /// The file itself, whatever name it has.
+    /// The open file. It may have been renamed since it was made.
     pub file: File,
     /// The path at which the file was found.
     pub path: PathBuf,
-    /// The `<n>` in the name that the file was given.
+    /// The number at the end of the name that the file got when it was made; 0 if that name ends without a number.
     pub number: u32,
-    /// The published length of the file, in bytes. The file may be longer: the further bytes are also in the text.
+    /// The published length of the file, in bytes. The file may be longer: `ThreadInMemory::text` repeats what the
+    /// further bytes contain.
     pub length: u64,
 }
 
@@ -106,27 +107,30 @@ pub struct MissingFile {
     pub length: u64,
 }
 
-/// The states of a run's rings at the last reading; the next reading is compared with them.
+/// The state of each ring of a run when it was read last, by the path of the ring's file. The next reading compares the
+/// rings with these states.
 #[derive(Debug, Default)]
 pub struct RingStates(HashMap<PathBuf, Fingerprint>);
 
-/// The values of a ring that change with its contents: its tenant, whether the tenant has ended, the number of
-/// publications, and the heads of the ring and of the nested ring.
+/// Values of a ring that show whether its contents have changed: the thread that has the ring, whether that thread has
+/// ended, the number of publications by the flusher, and the positions up to which records are committed in the ring
+/// and in the nested ring.
 type Fingerprint = (Tenant, bool, u64, u64, u64);
 
-/// The result of reading a ring, and of comparing it with the previous reading.
+/// The result of comparing a ring with its state at the previous reading.
 #[derive(Debug)]
 pub enum Change {
     /// No thread has the ring.
     Unowned,
     /// The ring has not changed since the previous reading.
     Same,
-    /// The ring has changed since the previous reading: the thread that has it, as it is now.
+    /// The ring has changed since the previous reading. Contains the thread that has the ring, and what the ring
+    /// contains now.
     Thread(Box<ThreadInMemory>),
 }
 
-/// Reads the counter and all clocks of the system now, as for a `# clock` line, if `boot` is the current boot of this
-/// machine, and its processor has a counter that can be trusted.
+/// Reads the counter and all clocks of the system now, for a `# clock` line. Returns `None` if `boot` does not name the
+/// current boot of this machine, or if the processor has no counter that can be trusted.
 #[must_use]
 pub fn read_clocks(boot: &[u8]) -> Option<Meta> {
     let counts = counter::available(ClockKind::Ordered) == ClockKind::Ordered;
@@ -148,19 +152,20 @@ pub fn runs(directories: &[PathBuf], wanted: impl Fn(&Manifest) -> bool) -> Vec<
     entries.filter_map(|entry| run(entry.path())).collect()
 }
 
-/// The result of a search for the runs of other users.
+/// What a search for the runs of other users has found.
 #[derive(Debug, Default)]
 pub struct OtherUsersRuns {
     /// The runs, living or dead.
     pub runs: Vec<RunInMemory>,
-    /// The errors for runs of unknown versions.
+    /// The errors for runs whose manifests have a version that this program does not know.
     pub unknown: Vec<io::Error>,
-    /// The directories that were not read to their end because the time was used up, with their users.
+    /// The directories of which only a part was read, because the time was used up; each with the user id of its owner.
     pub unread_directories: Vec<(u32, PathBuf)>,
 }
 
-/// Finds the runs of other users in `directories` that `wanted` accepts, for root. Takes one entry of each directory
-/// in turn, so that a full directory does not hide runs in the others, and ends at the time `until`.
+/// Finds the runs of other users in `directories` that `wanted` accepts. Called for root. Reads one entry of each
+/// directory in turn, so that a directory with many entries does not hide the runs in the others. Ends at the time
+/// `until`, even if entries are left.
 pub fn find_other_users_runs(
     directories: &[PathBuf],
     wanted: impl Fn(&Run, Option<&Manifest>) -> bool,
@@ -205,7 +210,7 @@ impl RunInMemory {
         self.user
     }
 
-    /// Returns whether the run's directory has the name that the run gives it. At most one run of a user has this
+    /// Returns whether the run's directory still has the name that the run gave it: no two runs of a user have the same
     /// name.
     #[must_use]
     pub fn has_its_name(&self) -> bool {
@@ -219,7 +224,8 @@ impl RunInMemory {
         sys::path_from_bytes(&self.manifest.run.exe)
     }
 
-    /// Returns the directories that may contain the run's trace files, in the order in which the run tries them.
+    /// Returns the directories that may contain the run's trace files, in the order in which the run tries to make
+    /// files there.
     #[must_use]
     pub fn traces(&self) -> Vec<PathBuf> {
         let path = |directory: &Directory| sys::path_from_bytes(&directory.path);
@@ -237,29 +243,29 @@ impl RunInMemory {
         Some((life.flusher.files.load(Ordering::Acquire), life.drops.get().files))
     }
 
-    /// Returns the place of the run's trace files.
+    /// Returns the directories of the run's trace files, as an object that finds the files.
     fn place(&self) -> TracePlace {
         let lock = self.life();
         TracePlace::of(&self.manifest, lock.as_ref().and_then(|lock| lock.life().ok()?))
     }
 
-    /// Reads the life file, if it exists.
+    /// Reads the run's life file; returns `None` if that is impossible.
     fn life(&self) -> Option<Lock> {
         let path = self.directory.join(life::FILE_NAME);
         Lock::open_read_only(&sys::open_file_of_user_to_read(&path, self.user).ok()?).ok()
     }
 
-    /// Returns the reason why this user cannot recover the run if it is dead: the files of its rings cannot be written.
-    /// Returns `None` if they can be written.
+    /// Checks whether this user could recover the run if it were dead. Returns the error with which the run's manifest
+    /// cannot be opened for writing, or `None` if it can be opened.
     #[must_use]
     pub fn recovery_error(&self) -> Option<io::Error> {
         sys::open_own_file(&self.directory.join(FILE_NAME)).err()
     }
 
-    /// Returns an iterator that reads one ring at each step. `alive` says whether the run may be alive; the caller
-    /// must have found that out before.
+    /// Returns an iterator that reads one ring at each step. `alive` says whether the run may be alive, which the
+    /// caller must have checked before.
     ///
-    /// An error concerns one ring, and names it.
+    /// Each error concerns one ring only, and names the ring's file.
     pub fn threads(&self, alive: bool) -> impl Iterator<Item = io::Result<ThreadInMemory>> {
         let place = self.place();
         let mut patience = if alive { MAX_PAUSES } else { 0 };
@@ -270,11 +276,11 @@ impl RunInMemory {
         })
     }
 
-    /// Reads the rings that have changed since the last call, of a run that may be alive. Never waits for a change that
-    /// a thread or the flusher is about to make, so a record that was made inside another one may be seen before the
-    /// outer one.
+    /// Reads those rings of a run that have changed since the last call with the same `looked`. The run may be alive.
+    /// Does not wait for a change that a thread or the flusher is about to make, so a record that was made inside
+    /// another record may be returned before the outer one.
     ///
-    /// Returns the path of each ring's file, and its change or an error that concerns only this ring.
+    /// Returns, for each ring, the path of its file, and its change or an error that concerns only this ring.
     pub fn changes(&self, looked: &mut RingStates) -> impl Iterator<Item = (PathBuf, io::Result<Change>)> {
         let place = self.place();
         let paths = ring_paths(&self.directory);
@@ -298,7 +304,8 @@ impl RunInMemory {
         Ok(thread.map_or(Change::Unowned, |thread| Change::Thread(Box::new(thread))))
     }
 
-    /// Reads a ring. Returns `None` if no thread has the ring: all its records are in a file.
+    /// Reads a ring, again if it changes meanwhile. Returns `None` if no thread has the ring; all records of the ring
+    /// are then in a file.
     fn thread(
         &self,
         path: &Path,
@@ -336,7 +343,7 @@ impl RunInMemory {
     }
 }
 
-/// Returns the [`Fingerprint`] of the ring in the file at `path`; `None` if no thread has it.
+/// Returns the [`Fingerprint`] of the ring in the file at `path`; `None` if no thread has the ring.
 fn mark(path: &Path, user: u32) -> io::Result<Option<Fingerprint>> {
     let file = match sys::open_file_of_user_to_read(path, user) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -349,7 +356,7 @@ fn mark(path: &Path, user: u32) -> io::Result<Option<Fingerprint>> {
     Ok(Some((tenant, reason == EndReason::Thread, published, header.main.head(), header.nested.head())))
 }
 
-/// The thread that has a ring.
+/// The identity of the thread that has a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tenant {
     generation: u32,
@@ -357,8 +364,8 @@ struct Tenant {
 }
 
 impl Tenant {
-    /// Returns the ring's tenant, and the reason in the last line of its file if the run is dead. Returns `None`
-    /// if no thread has the ring.
+    /// Returns the thread that has the ring, and the reason to state in the `# end` line of its file if the run is
+    /// dead. Returns `None` if no thread has the ring.
     fn of(header: &Header) -> io::Result<Option<(Tenant, EndReason)>> {
         let tenancy = &header.tenancy;
         // Acquire: the state is loaded before the rest is read.
@@ -376,9 +383,10 @@ impl Tenant {
 enum Reading {
     Unowned,
     Thread(Box<ThreadInMemory>),
-    /// The ring has changed during the reading.
+    /// The ring has changed during the reading, so that it has to be read again.
     Changed,
-    /// The ring is about to change.
+    /// The flusher or the thread is about to change the ring, so that the reader should wait before it reads the ring
+    /// again.
     Changing,
 }
 
@@ -393,8 +401,8 @@ struct RingReader<'a> {
 }
 
 impl RingReader<'_> {
-    /// Reads the ring once. If `patient` is set, the result may be [`Reading::Changing`]: then the caller waits, and
-    /// tries again.
+    /// Reads the ring once. Only if `patient` is set, the result may be [`Reading::Changing`]; the caller then waits,
+    /// and calls this again.
     fn read(&self, patient: bool) -> io::Result<Reading> {
         let header = self.memory.header();
         let Some((tenant, reason)) = Tenant::of(header)? else { return Ok(Reading::Unowned) };
@@ -476,7 +484,7 @@ impl RingReader<'_> {
         })))
     }
 
-    /// Opens the thread's file, if it exists and is not truncated.
+    /// Opens the thread's file. Returns `None` if the file does not exist, or was truncated.
     fn file(&self, tid: u64, progress: &Progress) -> io::Result<Option<FileInUse>> {
         if progress.inode == 0 {
             return Ok(None);
@@ -491,8 +499,8 @@ impl RingReader<'_> {
     }
 }
 
-/// Returns whether the first line of the file names this thread and run: the inode number of a deleted file
-/// may be that of another file now.
+/// Returns whether the first line of the file names thread `tid` and run `run`. This is checked because another file
+/// may have got the inode number of a deleted file.
 fn is_of(file: &File, tid: u64, run: u32) -> io::Result<bool> {
     let start = read_at_most(file, FIRST_BYTES as u64)?;
     Ok(run_of(&start).is_some_and(|(key, found)| key.tid == tid && found.id == run))

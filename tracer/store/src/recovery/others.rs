@@ -1,9 +1,9 @@
-//! Recovery of other users' runs, by root. The recovery of a user's runs has only that user's rights to files, so that
-//! the user's data cannot make root do more than the user may do. It runs on threads for which the caller waits only
-//! for a limited time.
+//! Recovery of other users' runs, by root. While root recovers the runs of a user, it has only that user's rights to
+//! files, so that the user's data cannot make root do more than the user may do. The recovery runs on threads for which
+//! the caller waits only for a limited time.
 //!
-//! The rings and life files of those users are copied, never mapped (see [`crate::memory`]). A thread that is abandoned
-//! at the end of the time is like a recoverer that was killed: the next recoverer continues.
+//! The rings and life files of these users are copied, never mapped (see [`crate::memory`]). If the time is used up,
+//! the caller abandons a thread. The effect is that of a killed recoverer: the next recoverer continues.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use trace_format::meta::Cause;
 use super::{BusyPolicy, DeadRun, Recovered, TakeResult};
 use crate::sys;
 
-/// The time between two tries to take locks that other processes hold.
+/// The time between two attempts to take the locks of runs on which other recoverers work.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A run of another user, which is to be recovered if it is dead.
@@ -31,7 +31,7 @@ pub struct OtherUsersRun {
     pub cause: Cause,
 }
 
-/// The limits of the time that a recoverer spends on the runs of other users.
+/// The times at which a recoverer of other users' runs gives up.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The time at which the recoverer stops waiting for locks.
@@ -43,17 +43,17 @@ pub struct Limits {
 /// The result of the attempt to recover a run of another user.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The run is dead, and was recovered, except for the parts with an error.
+    /// The run was dead, and was recovered, except for the rings with an error.
     Recovered(Recovered),
     /// There is nothing to recover: the run is alive, or was removed.
     Nothing,
     /// The version of the run's manifest is unknown; the run was left unchanged.
     Unknown(io::Error),
-    /// Another recoverer has held the locks for as long as this one waited.
+    /// The run was not recovered, because another recoverer held its locks up to the time limit.
     Busy,
-    /// The time was used up before the run was recovered.
+    /// The run was not recovered, because the time was used up.
     OutOfTime,
-    /// The process cannot get the user's rights.
+    /// The run was not recovered, because this process could not take on the rights of the run's user.
     NoRights,
 }
 
@@ -84,7 +84,8 @@ pub fn recover_other_users(runs: &[OtherUsersRun], limits: Limits) -> Vec<Outcom
     }
 }
 
-/// Recovers runs of one user, first the runs on which no other recoverer works.
+/// Recovers runs of one user, and sends the outcomes. Runs on which another recoverer works are tried again after all
+/// other runs.
 fn recover_of_user(runs: Vec<(usize, OtherUsersRun)>, limits: Limits, outcomes: &Sender<(usize, Outcome)>) {
     // The receiver is dropped when the time is used up, so errors of `send` are ignored.
     let send = |place, outcome| drop(outcomes.send((place, outcome)));

@@ -1,8 +1,9 @@
-//! The rotation of trace files: it counts the content of a file, and drops the older half of a file that has reached
-//! its limit, at a line's border.
+//! The rotation of trace files: drops the older half of a file that has reached its limit, up to the beginning of a
+//! line, and counts what the dropped half contained.
 //!
-//! The newer half is written to a new file beside the old one, which then takes the old one's name. If the process is
-//! killed at any step, recovery finds one of the two files whole: the slot names it.
+//! The newer half is written to a new file beside the old file, and then the new file takes the old file's name. If the
+//! process is killed at any step, one of the two files is complete, and recovery finds it, because the slot in the
+//! ring's header names it.
 
 mod raw;
 
@@ -20,33 +21,34 @@ use super::trace_place::TracePlace;
 use crate::reading::read_at_most;
 use crate::sys;
 
-/// The greatest number of bytes of a line that are read: the `#` lines that matter here are shorter.
+/// The number of bytes at the beginning of a line that are examined. The `#` lines that are counted here are shorter.
 const MAX_LINE_BYTES: usize = 256;
 /// The number of bytes of the kept half that are copied at once.
 const COPIED_AT_ONCE: u64 = 256 * 1024;
 
-/// The content of the dropped half of a file.
+/// The counts of what the dropped half of a file contained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dropped {
     /// The position in the file, in bytes, where the kept half begins.
     pub bytes: u64,
     /// The number of messages in the dropped half.
     pub messages: u64,
-    /// The numbers of records that the dropped half reports as lost, in the order of [`LossReason`].
+    /// The numbers of lost records that `# lost` lines in the dropped half report, one for each [`LossReason`], in its
+    /// order.
     pub lost: [u64; LossReason::COUNT],
-    /// The time of waits for the tracer that the dropped half reports, in nanoseconds.
+    /// The time, in nanoseconds, for which the thread waited for the tracer according to the dropped half.
     pub stall_ns: u64,
     /// The ticks of the last line in the dropped half.
     pub last: Ticks,
-    /// The number of waits that the dropped half reports.
+    /// The number of waits for the tracer that the dropped half reports.
     pub waits: u64,
     /// Whether the dropped half contains lines of the module table.
     pub modules: bool,
 }
 
 impl Dropped {
-    /// Reads the file from its start to the first line, at the position `from` or after it, that does not belong to a
-    /// message begun before. Returns the content of the file before that line.
+    /// Finds the line at which the kept half begins: the first line, at the position `from` or after it, that is not
+    /// the continuation of a message. Returns the counts of everything before that line.
     fn find(file: &mut File, from: u64, length: u64) -> io::Result<Dropped> {
         file.seek(SeekFrom::Start(0))?;
         let mut reader = BufReader::with_capacity(1 << 16, file);
@@ -101,7 +103,7 @@ impl Dropped {
     }
 }
 
-/// Returns the content of a whole file; ignores an incomplete record or line at its end.
+/// Counts what a whole file contains; ignores an incomplete record or line at its end.
 pub(super) fn content(file: &mut File, encoding: Encoding) -> io::Result<FileTotals> {
     let bytes = file.metadata()?.len();
     let all = match encoding {
@@ -111,8 +113,8 @@ pub(super) fn content(file: &mut File, encoding: Encoding) -> io::Result<FileTot
     Ok(FileTotals { records: all.messages, lost: all.lost, stall_ns: all.stall_ns, bytes })
 }
 
-/// Reads a line of any length, its feed included, and keeps its first [`MAX_LINE_BYTES`] bytes without the feed;
-/// returns the number of bytes of the line, and whether it has a feed.
+/// Reads a line of any length, including its line feed, and stores its first [`MAX_LINE_BYTES`] bytes, without the line
+/// feed, in `line`. Returns the number of bytes read, and whether the line ended with a line feed.
 fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(u64, bool)> {
     line.clear();
     let mut bytes = 0;
@@ -134,8 +136,9 @@ fn read_head(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(u64, 
 }
 
 impl TraceFile {
-    /// Drops the older half of a file that may have `most` bytes. `first` returns the lines that the new file begins
-    /// with. Calls `publish` when the new file is whole, before it has the old one's name.
+    /// Replaces the file by a new one without the older half, so that about half of `most`, the limit in bytes,
+    /// remains. `first` returns the lines with which the new file begins. `publish` is called when the new file is
+    /// complete, before it gets the old file's name.
     ///
     /// # Errors
     /// No new file can be made, or it cannot get its name. The old file is unchanged; if `publish` was called, the

@@ -1,5 +1,5 @@
-//! The rotation of raw files, which drops the older half. The kept records are laid out again, because the borders of
-//! blocks are at other places in the new file.
+//! The rotation of raw files, which drops the older half. The kept records are arranged into blocks again, because the
+//! blocks of the new file begin between other records.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -13,8 +13,9 @@ use trace_format::sites::Site;
 use super::{Dropped, truncated_error};
 use crate::reading::read_at_most;
 
-/// Finds the first record, at the position `from` or after it, that is not a part of a message begun before; returns
-/// the content of the file before that record, and the plans of the file's sites.
+/// Finds the record at which the kept half begins: the first record, at the position `from` or after it, that does not
+/// continue a message. Returns the counts of everything before that record, and the plans by which the records of the
+/// file's sites are rendered.
 pub(super) fn find(file: &mut File, from: u64, length: u64) -> io::Result<(Dropped, Plans)> {
     let (mut dropped, mut plans, mut kept) = (Dropped::default(), Plans::default(), None);
     each_record(file, 0..length, |at, record| {
@@ -38,7 +39,8 @@ pub(super) fn find(file: &mut File, from: u64, length: u64) -> io::Result<(Dropp
     Ok((dropped, plans))
 }
 
-/// Writes `first` and the records in the range `kept` of the file into `new`; returns the length of `new`.
+/// Writes `first`, and after it the records at the positions `kept` of the file, into `new`. Returns the length of
+/// `new` in bytes.
 pub(super) fn copy(
     file: &mut File,
     tid: u64,
@@ -65,7 +67,7 @@ pub(super) fn copy(
     Ok(length + out.len() as u64)
 }
 
-/// Calls `see` with the records in a range of a file and their positions, until it returns false.
+/// Calls `see` with each record in a range of a file and its position in the file, until `see` returns false.
 fn each_record(
     file: &mut File,
     range: Range<u64>,

@@ -1,4 +1,5 @@
-//! The creation of trace files: they are made without a name, get their first lines, and then the first free name.
+//! The creation of trace files. A file is made without a name, gets its first lines, and then the first name that is
+//! free.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,11 +15,12 @@ use crate::drain::trace_place::find::is_of_run;
 use crate::sys::{self};
 
 impl TracePlace {
-    /// Makes a new file for thread `tid` of run `run`, which contains the bytes in `first`; calls `publish` before
-    /// the file has its name. If a directory cannot be written, tries the next one, and notifies the user once.
+    /// Makes a new file for thread `tid` of run `run`, and writes the bytes of `first` to it. Calls `publish` before
+    /// the file gets its name. If the directory cannot be written, tries the next directory, and tells the user so
+    /// once.
     ///
     /// # Errors
-    /// No file can be made, now or at all. An unfinished file is removed.
+    /// No file can be made, either now or at any time. An unfinished file is removed.
     pub(in crate::drain) fn create(
         &mut self,
         tid: u64,
@@ -38,8 +40,9 @@ impl TracePlace {
         }
     }
 
-    /// Leaves the directory for the next one if it refuses files permanently, and notifies the user; returns whether
-    /// the directory was left. A lack of space or of descriptors may be temporary.
+    /// If `error` says that the directory refuses files permanently, makes the next directory the one that is used, and
+    /// notifies the user. Returns whether it did so. A lack of space or of descriptors may be temporary, and does not
+    /// count.
     pub(in crate::drain) fn leave_if_refused(&mut self, error: &io::Error) -> bool {
         let refused = matches!(
             error.kind(),
@@ -80,8 +83,8 @@ impl TracePlace {
         name
     }
 
-    /// Returns whether one of the files with consecutive names of this thread, from the first on, belongs to this
-    /// run.
+    /// Returns whether one of this thread's files belongs to this run. Examines the files with consecutive numbers,
+    /// from 0 up to the first number without a file.
     pub(in crate::drain) fn has_file_of(&self, tid: u64, run: u32) -> bool {
         let mut numbers = self.directories.iter().flat_map(|place| {
             (0..=u32::MAX)
@@ -128,9 +131,9 @@ impl TracePlace {
         Ok(())
     }
 
-    /// Makes the thread's file without a name, or under a name that only this run uses, calls `publish` to store the
-    /// file's identity, and only then gives the file its own name, the first free one. If the process is killed at any
-    /// step, recovery finds the whole file, or none.
+    /// Makes the thread's file in the first directory. At first the file has no name, or a name that only this run
+    /// uses. Then `publish` stores the file's identity in the ring, and only after that the file gets its own name, the
+    /// first that is free. If the process is killed at any step, recovery finds the whole file, or none.
     pub(in crate::drain) fn create_here(
         &mut self,
         tid: u64,
@@ -163,7 +166,7 @@ impl TracePlace {
         }
     }
 
-    /// Makes an empty file on a system without unnamed files.
+    /// Makes an empty trace file if the system cannot make files without a name: the file first has a hidden name.
     pub(in crate::drain) fn create_named(
         &mut self,
         tid: u64,
@@ -189,7 +192,8 @@ impl TracePlace {
         }
     }
 
-    /// Calls `publish` to store the file's identity, and then gives the file the first free name, by `link`.
+    /// Calls `publish` to store the file's identity, and then calls `link` to give the file the first name that is
+    /// free.
     pub(in crate::drain) fn give_first_free_name(
         &self,
         made: &mut TraceFile,
@@ -209,15 +213,16 @@ impl TracePlace {
         }
     }
 
-    /// Announces the directory in which files are made now, before a file has its name there.
+    /// Announces the directory in which files are made now. Called before the first file has its name in that
+    /// directory.
     pub(in crate::drain) fn announce(&mut self) {
         if let (Some(announcement), Some(directory)) = (&mut self.announcement, self.directories.first()) {
             announcement.announce(directory);
         }
     }
 
-    /// Makes the file on a file system without links: if the process is killed between making the file and calling
-    /// `publish`, an empty file is left.
+    /// Makes the file on a file system without hard links. If the process is killed between making the file and calling
+    /// `publish`, an empty file remains.
     pub(in crate::drain) fn create_without_links(
         &self,
         tid: u64,
@@ -247,7 +252,7 @@ impl TracePlace {
         self.hidden_name(tid, run, "new")
     }
 
-    /// Returns the path that a file of thread `tid` of run `run` has while another one takes its name.
+    /// Returns the path that an old file of thread `tid` of run `run` has while a new file takes its name.
     pub(in crate::drain) fn aside_path(&self, tid: u64, run: u32) -> PathBuf {
         self.directory().join(self.hidden_name(tid, run, "old"))
     }

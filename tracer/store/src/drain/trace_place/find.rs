@@ -18,8 +18,8 @@ use crate::reading::read_at_most;
 use crate::sys::{self, FileIdentity};
 
 impl TracePlace {
-    /// Opens the file that `progress` names: under its name or, if it was renamed or has not got its own name yet,
-    /// under any name in the directory.
+    /// Opens the file that `progress` identifies. Tries the file's own name and the name of an unfinished file first,
+    /// and then all names in the directories, because the file may have been renamed.
     pub(in crate::drain) fn find(
         &self,
         tid: u64,
@@ -29,7 +29,8 @@ impl TracePlace {
         self.find_by(&sys::open_named_file, tid, run, progress)
     }
 
-    /// Opens the file that `progress` names for an observer; the file may belong to `user`.
+    /// Opens the file that `progress` identifies for reading only. The file may belong to `user`, as an observer may be
+    /// another user.
     pub fn find_to_read(
         &self,
         user: u32,
@@ -41,8 +42,8 @@ impl TracePlace {
         self.find_by(&open, tid, run, progress)
     }
 
-    /// Returns the number of the file that `progress` names among the files of its run, as the `# thread` line of the
-    /// file states it.
+    /// Returns the number that the file that `progress` identifies has among the files of its run, as the file's `#
+    /// thread` line states it.
     pub(crate) fn number_in_run(&self, tid: u64, run: u32, progress: &Progress) -> Option<u32> {
         let (file, _) = self.find(tid, run, progress).ok()??;
         thread_of(&read_at_most(&file, FIRST_BYTES as u64).ok()?)?.file
@@ -77,9 +78,9 @@ impl TracePlace {
         Ok(open_same(open, &path, progress)?.map(|file| (file, path)))
     }
 
-    /// Returns the content of the existing files of thread `tid` of run `run`, except the file with the identity
-    /// `current`, if one is given. A file is recognized by its name and its first line, whose ticks are `since`, the
-    /// time when the thread took its ring.
+    /// Counts what the existing files of thread `tid` of run `run` contain, except the file with the identity
+    /// `current`, if one is given. A file belongs to the thread if it has the right name and its first line has the
+    /// ticks `since`, at which the thread took its ring.
     ///
     /// If `progress` counts no earlier file, reads only the files that have the current file's name.
     ///
@@ -115,7 +116,7 @@ impl TracePlace {
     }
 
     /// Returns the sum of the lengths, in bytes, of the existing files of thread `tid`, except the file that `own`
-    /// names.
+    /// identifies.
     pub(in crate::drain) fn other_files_bytes(&self, tid: u64, own: &Progress) -> io::Result<u64> {
         let name = self.file_name(tid, own.file_number);
         let others = self.paths_of(tid, own)?.into_iter().filter(|other| !other.ends_with(&name));
@@ -123,8 +124,8 @@ impl TracePlace {
         Ok(others.map(length).fold(0, u64::saturating_add))
     }
 
-    /// Returns the paths of the files of thread `tid`; if the thread has had only one file, the paths with the name of
-    /// that file.
+    /// Returns the paths of the files of thread `tid`. If the thread has had only one file, these are the paths with
+    /// that file's name in all directories.
     fn paths_of(&self, tid: u64, progress: &Progress) -> io::Result<Vec<PathBuf>> {
         let places = || self.directories.iter().chain(&self.left);
         if progress.render.in_earlier_files.bytes == 0 {
@@ -157,7 +158,7 @@ impl TracePlace {
     }
 }
 
-/// Opens the file at `path` if it is the one that `progress` names.
+/// Opens the file at `path` if it is the file that `progress` identifies.
 fn open_same(
     open: &dyn Fn(&Path) -> io::Result<File>,
     path: &Path,
@@ -175,9 +176,9 @@ fn open_same(
     Ok(is_named_by(&sys::file_identity(&file)?, progress).then_some(file))
 }
 
-/// Returns whether a file begins with the `# run` line of thread `tid` of run `run`, ignoring its ticks; a file that
-/// was not `published` may end inside the line. This check is needed because the inode number of a deleted file may
-/// be given to another file.
+/// Returns whether a file begins with the `# run` line of thread `tid` of run `run`; the line may have any ticks. If
+/// `published` is false, the file may end inside this line. The check is needed because the inode number of a deleted
+/// file may be given to another file.
 pub(in crate::drain) fn begins_with_run_line(
     file: &File,
     tid: u64,

@@ -28,9 +28,9 @@ use crate::sys::{self};
 use total::Total;
 pub use total::{EndedFile, SMALLEST_FILE};
 
-/// Returns the path at which a directory of the run of process `pid` is visible to this process: its own path or, if
-/// another directory is there, the path in the run's mount namespace while the run's process lives; `None` if both
-/// paths lead elsewhere.
+/// Returns the path at which this process sees a directory of the run of process `pid`. This is the directory's own
+/// path or, if that leads to another directory here, the path through the mount namespace of process `pid`, as long as
+/// that process lives. Returns `None` if neither path leads to the directory.
 pub(crate) fn visible(directory: &Directory, pid: u32) -> Option<PathBuf> {
     let path = sys::path_from_bytes(&directory.path);
     if directory.identity.is_none() || sys::directory_identity(&path) == directory.identity {
@@ -48,45 +48,51 @@ pub type MessageFn = fn(fmt::Arguments<'_>);
 pub struct TracePlace {
     /// The directories, in the order in which they are tried; the first that works is used.
     directories: Vec<PathBuf>,
-    /// The path of a directory that may contain files of the run, if the path leads to another directory here, or to
-    /// none.
+    /// The path of a directory that may contain files of the run, but that this process cannot see: here the path leads
+    /// to another directory, or to none.
     hidden: Option<PathBuf>,
     /// Further directories that may contain files: those that the run has left because they refused a file and, in
     /// recovery, all other directories of the manifest.
     left: Vec<PathBuf>,
-    /// The number of directories in the manifest that the run has left.
+    /// The number of directories of the manifest that the run no longer uses, because they refused a file.
     left_by_run: u32,
     /// The number of files that the run has made.
     files: u64,
-    /// The announcement of the directories of the files.
+    /// The list that tells readers the directories of the files.
     pub announcement: Option<Announcement>,
     /// Whether the number of files is known: it is unknown if a recovered run did not count its files.
     counts: bool,
     lives: Vec<Arc<Lock>>,
     /// The part of the files' names before `.trace.`.
     name: OsString,
-    /// The number of open files.
+    /// The number of trace files that are open now.
     open: Arc<AtomicUsize>,
     max_open_files: usize,
-    /// The length, in bytes, above which a file loses its older half.
+    /// The length, in bytes, above which the older half of a file is dropped.
     pub max_bytes: u64,
     /// The limit for the total size of the files.
     total: Total,
     /// The encoding in which files are written.
     pub encoding: Encoding,
-    /// The files that could not be removed because a process had them open.
+    /// The files that could not be removed because some process had them open.
     failed_removals: RefCell<Vec<PathBuf>>,
-    /// The error of an action that failed although the records are in the file.
+    /// The error of an action that is not essential, such as the rotation of a file: it failed, but all records are in
+    /// the file.
     pub deferred_error: Option<io::Error>,
     /// The function that notifies the user that files go to another directory.
     say: MessageFn,
 }
 
 impl TracePlace {
-    /// Returns the place for the files of run `run` of `exe`: the directory `wanted` or, if there is none, the
-    /// executable's directory, for which a system may have a substitute. If that directory refuses files, the place is
-    /// the directory `here`, and then the temporary directory. If files have to go to another directory than the first,
-    /// notifies the user with `say`.
+    /// Chooses the directories for the trace files of run `run` of the executable `exe`. The files go to the first of
+    /// these directories in which files can be made:
+    ///
+    /// - the directory `wanted` or, if there is none, the executable's own directory;
+    /// - without `wanted`: the system's directory for traces, on systems that have one;
+    /// - the directory `here`;
+    /// - the temporary directory.
+    ///
+    /// If a directory has to be left out, tells the user so with `say`.
     #[must_use]
     pub fn new(
         wanted: Option<&Path>,
@@ -146,7 +152,7 @@ impl TracePlace {
         usize::try_from((self.max_bytes / 4).min(self.total.portion())).unwrap_or(usize::MAX)
     }
 
-    /// Returns a file that was just opened as an open trace file of this place, and counts it.
+    /// Makes a `TraceFile` from a file that was just opened, and counts it as open.
     pub(in crate::drain) fn opened(
         &self,
         file: File,
@@ -170,8 +176,8 @@ impl TracePlace {
         Open(self.open.clone())
     }
 
-    /// Leaves the directories that refuse files, before the manifest is written, because recovery uses the directory
-    /// that it names.
+    /// Removes directories that refuse files from the front of the list. Must be called before the manifest is written,
+    /// because recovery uses the directory that the manifest names.
     pub(in crate::drain) fn leave_refusing_directories(&mut self, run: u32) {
         loop {
             let probe = self.unfinished_path(0, run);
@@ -182,8 +188,8 @@ impl TracePlace {
         }
     }
 
-    /// Returns the place of the files of the run that has left `manifest` and, unless it was removed, the life page
-    /// `life`.
+    /// Returns the directories of the trace files of a run, as its manifest and its life page state them. `life` is
+    /// `None` if the life page was removed.
     pub fn of(manifest: &Manifest, life: Option<&Life>) -> TracePlace {
         let left_by_run = life.map_or(0, |life| life.flusher.left.load(Ordering::Relaxed));
         let current = (left_by_run as usize).min(manifest.directories.len().saturating_sub(1));
@@ -208,8 +214,8 @@ impl TracePlace {
         TracePlace { encoding: manifest.encoding, hidden, left, left_by_run, ..place }
     }
 
-    /// Checks that the directories that the run has used are visible here, so that a file that is not found does not
-    /// exist.
+    /// Checks that this process sees all directories that the run has used. Only then does a file that is not found
+    /// really not exist.
     ///
     /// # Errors
     /// The path of a directory leads to another directory here, or to none.
@@ -222,7 +228,7 @@ impl TracePlace {
         )))
     }
 
-    /// Checks that the directory in which the run made its last files is visible here.
+    /// Checks that this process sees the directory in which the run made its last files.
     ///
     /// # Errors
     /// The path of that directory leads to another directory, or to none.
@@ -236,7 +242,7 @@ impl TracePlace {
         self.left.iter().chain(&self.directories)
     }
 
-    /// From here on, stores the number of files also in this page.
+    /// Makes this object store the number of files in the life page `page`, too, from now on.
     pub fn count_files_in(&mut self, page: Arc<Lock>) {
         let known = page.life().ok().flatten().map(|life| life.flusher.files.load(Ordering::Acquire));
         self.counts = known.is_some();
@@ -245,14 +251,14 @@ impl TracePlace {
         self.publish_file_count();
     }
 
-    /// Raises the number of files to `number`, which is the number of an existing file: if a run was killed before it
-    /// had counted its newest file, the number in its life file is too small by one.
+    /// Raises the number of files to at least `number`, the number that an existing file has in its run. If a run was
+    /// killed before it had counted its newest file, the number in its life file is too small by one.
     pub(crate) fn raise_file_count(&mut self, number: u32) {
         self.files = self.files.max(number.into());
         self.publish_file_count();
     }
 
-    /// Makes the number of files unknown, so that no further file states it.
+    /// Marks the number of files as unknown, so that no further file states it.
     pub(crate) fn forget_count(&mut self) {
         self.counts = false;
     }
@@ -268,12 +274,13 @@ impl TracePlace {
         self.counts.then_some(self.files)
     }
 
-    /// Returns the number in its run of the next file that is made; `None` if that is not known.
+    /// Returns the number that the next file will have among the files of its run; `None` if the number is unknown.
     pub(in crate::drain) fn next_file(&self) -> Option<u32> {
         u32::try_from(self.files + 1).ok().filter(|_| self.counts)
     }
 
-    /// Counts a file that was made: it has its first lines, and its ring contains its identity.
+    /// Counts a file that was made. Called when the file has its first lines, and the ring's header contains the file's
+    /// identity.
     pub(in crate::drain) fn count_file(&mut self) {
         self.files += 1;
         self.publish_file_count();
@@ -299,15 +306,16 @@ impl TracePlace {
         self.directories.truncate(1);
     }
 
-    /// Removes the unfinished file that the dead run `run`, or a failed attempt, may have left.
+    /// Removes the unfinished file of thread `tid` that the dead run `run`, or a failed attempt to make a file, may
+    /// have left.
     pub fn remove_unfinished(&self, tid: u64, run: u32) {
         for place in self.directories.iter().chain(&self.left) {
             self.remove(place.join(self.unfinished_name(tid, run)));
         }
     }
 
-    /// Removes a file with a name that only this run uses, if it exists. If the file keeps its name because a process
-    /// has it open, tries again when a file ends, and at the end of the run.
+    /// Removes a file with a name that only this run uses, if it exists. If the file cannot be removed because some
+    /// process has it open, the removal is tried again whenever a trace file ends, and at the end of the run.
     pub(in crate::drain) fn remove(&self, path: PathBuf) {
         let is_held =
             |error: io::Error| error.kind() != io::ErrorKind::NotFound && sys::OPEN_FILES_KEEP_NAMES;
@@ -319,11 +327,11 @@ impl TracePlace {
         }
     }
 
-    /// Removes the file at `path`, if there is one, so that another file can get its name. The other file is not
-    /// removed by later attempts.
+    /// Removes the file at `path`, if there is one, so that another file can get this name. If an earlier removal of
+    /// this path has failed, it is not tried again, because it would remove that other file.
     ///
     /// # Errors
-    /// The file with the name cannot be removed.
+    /// The file at `path` cannot be removed.
     pub(in crate::drain) fn free_file_name(&self, path: &Path) -> io::Result<()> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

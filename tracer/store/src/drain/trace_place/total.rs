@@ -1,9 +1,10 @@
-//! The limit for the total size of a run's files: their size, and the files that are dropped if it is too large.
+//! The limit for the total size of a run's files: adds up the sizes of the files, and drops files if the limit is
+//! reached.
 //!
-//! The oldest files of threads that have ended are dropped as a whole. The flusher adds their counts to the run's
-//! account of dropped files, in its life file, before it removes them: if the flusher is killed in between, recovery
-//! removes the last one. If no thread has ended, files that are still written lose their older halves; the flusher
-//! chooses the files.
+//! The oldest files of threads that have ended are dropped as a whole. Before the flusher removes such a file, it adds
+//! the file's counts to the sums for dropped files in the run's life file. If the process is killed in between,
+//! recovery removes the file. If no thread has ended, the flusher chooses files that are still being written, and drops
+//! their older halves.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use crate::life::Lock;
 use crate::reading::read_at_most;
 use crate::sys;
 
-/// The number of bytes in the units in which file systems allocate space.
+/// The number of bytes in one block of a file system: files take whole blocks.
 const BLOCK: u64 = 4096;
 /// The length in bytes below which a file of a living thread is not shortened.
 pub const SMALLEST_FILE: u64 = 16 * 1024;
@@ -34,15 +35,17 @@ fn allocated(length: u64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct EndedFile {
     pub(in crate::drain) tid: u64,
-    /// The `<n>` in the file's name.
+    /// The number at the end of the file's name, which distinguishes files with the same thread id; 0 if the name ends
+    /// without a number.
     pub(in crate::drain) number: u32,
-    /// The number of the file among those of the run.
+    /// The number that the file has among the files of its run.
     pub(in crate::drain) serial: u32,
     pub(in crate::drain) device: u64,
     pub(in crate::drain) inode: u64,
     pub(in crate::drain) length: u64,
     pub(in crate::drain) records: u64,
-    /// The numbers of records that the file reports as lost, in the order of [`LossReason`], if there are any.
+    /// The numbers of lost records that the file reports, one for each [`LossReason`], in its order; `None` if it
+    /// reports none.
     pub(in crate::drain) lost: Option<Box<[u64; LossReason::COUNT]>>,
 }
 
@@ -57,9 +60,9 @@ pub(super) struct Total {
     longest: u64,
     /// The files of threads that have ended, the oldest first.
     ended: VecDeque<EndedFile>,
-    /// The counts of the files dropped so far.
+    /// The number of files that the run has dropped so far, and the sums of what they contained.
     dropped: Dropped,
-    /// Whether nothing more can be dropped for now.
+    /// Whether no file can be dropped or shortened for now.
     is_at_floor: bool,
 }
 
@@ -76,8 +79,9 @@ impl Total {
         (self.most / 16).max(BLOCK)
     }
 
-    /// Returns whether the files take so much space that one of them must be dropped before more is written. There
-    /// must be room for the newer half of the longest file, which is written before its older half is removed.
+    /// Returns whether the files take so much space that some must be dropped before more is written. The space
+    /// includes what a rotation of the longest file needs: its newer half is written to a new file before the old file
+    /// is removed.
     fn is_over(&self) -> bool {
         let wanted = self.taken.saturating_add(allocated(self.longest / 2)).saturating_add(self.portion());
         self.most != u64::MAX && wanted.saturating_add(SPARE) > self.most
@@ -90,38 +94,40 @@ impl TracePlace {
         self.total.most = most;
     }
 
-    /// Returns whether files must be dropped before more is written, and some can be dropped.
+    /// Returns whether files must be dropped before more is written. Returns false after `note_nothing_droppable` was
+    /// called.
     pub fn is_over_total(&self) -> bool {
         !self.total.is_at_floor && self.total.is_over()
     }
 
-    /// Returns the counts of the files dropped so far.
+    /// Returns the number of files that the run has dropped so far, and the sums of what they contained.
     #[must_use]
     pub fn dropped(&self) -> Dropped {
         self.total.dropped
     }
 
-    /// Changes the total size by the growth of a file of the run, which had `before` bytes and has `now` bytes.
+    /// Adds the growth of a file of the run to the total size. The file had `before` bytes, and has `now` bytes; 0
+    /// stands for no file.
     pub(in crate::drain) fn note_growth(&mut self, before: u64, now: u64) {
         let total = &mut self.total;
         total.taken = total.taken.saturating_add(allocated(now)).saturating_sub(allocated(before));
         total.longest = total.longest.max(now);
     }
 
-    /// Adds the file of a thread that has ended to the files that may be dropped, if there is a limit.
+    /// Adds the file of a thread that has ended to the list of files that may be dropped, if the total size is limited.
     pub fn note_ended(&mut self, file: Option<EndedFile>) {
         if self.total.most != u64::MAX {
             self.total.ended.extend(file);
         }
     }
 
-    /// Ends the effect of [`TracePlace::note_nothing_droppable`], because there may be files to drop again.
+    /// Cancels [`TracePlace::note_nothing_droppable`], because there may be files to drop again.
     pub fn recheck_total(&mut self) {
         self.total.is_at_floor = false;
     }
 
-    /// Drops files of threads that have ended until there is room, or none is left. `longest` is the length in bytes of
-    /// the longest file that is being written.
+    /// Drops files of threads that have ended, the oldest first, until there is room, or no such file is left.
+    /// `longest` is the length in bytes of the longest file that is being written.
     pub fn drop_ended(&mut self, run: u32, longest: u64) {
         self.total.longest = longest;
         while self.total.is_over() {
@@ -130,7 +136,7 @@ impl TracePlace {
         }
     }
 
-    /// Makes [`TracePlace::is_over_total`] return false, because nothing more can be dropped, until
+    /// Notes that nothing more can be dropped. [`TracePlace::is_over_total`] returns false from then on, until
     /// [`TracePlace::recheck_total`] is called.
     pub fn note_nothing_droppable(&mut self) {
         self.total.is_at_floor = true;
@@ -166,7 +172,8 @@ impl TracePlace {
         self.lives.iter().for_each(|page| page.set_dropped(&self.total.dropped));
     }
 
-    /// Takes over the counts of a dead run's dropped files, and removes the file that the run was about to remove.
+    /// Continues with the sums for dropped files of a dead run, and removes the file that the run was about to remove
+    /// when it died.
     pub(crate) fn finish_drops(&mut self, run: u32, page: &Arc<Lock>) {
         let Some(dropped) = page.life().ok().flatten().map(|life| life.drops.get()) else { return };
         self.total.dropped = dropped;
@@ -182,7 +189,7 @@ impl TracePlace {
     }
 }
 
-/// Returns whether the file at `path` has the number `serial` among the files of a run.
+/// Returns whether the file at `path` belongs to run `run` and has the number `serial` among the files of this run.
 fn is_file_of(path: &std::path::Path, run: u32, serial: u32) -> bool {
     let Ok(file) = sys::open_named_file(path) else { return false };
     let Ok(first) = read_at_most(&file, FIRST_BYTES as u64) else { return false };

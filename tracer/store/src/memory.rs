@@ -15,18 +15,18 @@ use trace_format::ring::{Geometry, HEADER_BYTES, Header, Progress, RingError};
 
 use crate::sys;
 
-/// The number of bytes at the beginning of a ring's data whose disk space is reserved before a waiting thread gets the
-/// ring.
+/// The number of bytes at the beginning of a ring's data whose space in the file system is reserved before a waiting
+/// thread gets the ring.
 pub const FIRST_BYTES: u64 = 16 * 1024;
-/// The number of bytes at the beginning of a nested ring's data whose disk space is reserved before a waiting thread
-/// gets the ring.
+/// The number of bytes at the beginning of a nested ring's data whose space in the file system is reserved before a
+/// waiting thread gets the ring.
 pub const FIRST_NESTED_BYTES: u64 = 4096;
-/// The most bytes whose disk space is reserved in one step, after the first bytes of a ring. A step takes about 40
-/// microseconds.
+/// The most bytes whose space in the file system is reserved in one step, after the first bytes of a ring. A step takes
+/// about 40 microseconds.
 pub const MAX_STEP_BYTES: u64 = 64 * 1024;
 
-/// Returns whether a thread may get a ring of which only the first bytes are reserved. These bytes must all lie in the
-/// first block, because the producer checks how much is reserved only at the end of a block.
+/// Returns whether a thread may get a ring of which only the first bytes are reserved. This requires that these bytes
+/// lie in the first block: the producer may write so many bytes before it checks how much is reserved by then.
 #[must_use]
 pub fn may_begin_small(geometry: &Geometry) -> bool {
     FIRST_BYTES <= geometry.block && FIRST_NESTED_BYTES <= geometry.nested_block
@@ -51,8 +51,8 @@ const COPY_TRIES: u32 = 100;
 const WINDOW: usize = 256 * 1024;
 
 impl Memory {
-    /// Maps `file` as shared memory, without accessing it. Disk space needs to be reserved only for the first bytes of
-    /// the ring and of the nested ring.
+    /// Maps `file` as shared memory, without accessing it. Space in the file system needs to be reserved only for the
+    /// first bytes of the ring and of the nested ring.
     ///
     /// # Errors
     /// The file cannot be mapped.
@@ -62,7 +62,8 @@ impl Memory {
         Ok(Memory { map, geometry, original: None })
     }
 
-    /// Makes the system map the pages of a range of the file in advance. The disk space of the range must be reserved.
+    /// Makes the system map the pages of a range of the file in advance. The space of the range must be reserved in the
+    /// file system.
     pub(crate) fn populate(&self, range: Range<u64>) {
         let end = usize::try_from(range.end).map_or(self.map.len(), |end| end.min(self.map.len()));
         let start = usize::try_from(range.start).map_or(end, |start| start.min(end));
@@ -285,8 +286,8 @@ impl HeaderCopy {
     }
 }
 
-/// Copies a range of a file to the same offsets of another file, through a buffer. Holes (ranges without disk space)
-/// are not copied.
+/// Copies a range of a file to the same offsets of another file, through a buffer. Holes (ranges that were never
+/// written) are not copied.
 fn copy_range(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
     let mut window = vec![0; WINDOW.min(usize::try_from(range.end - range.start).unwrap_or(WINDOW))];
     let mut at = range.start;

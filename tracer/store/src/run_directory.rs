@@ -195,8 +195,8 @@ impl RunDirectory {
         self.life.flusher.rings.store(RingFiles { count, changing }.to_word(), Ordering::Release);
     }
 
-    /// Makes the file of ring number `index` and maps it. Disk space is reserved only for the header and the first
-    /// bytes ([`FIRST_BYTES`] and [`FIRST_NESTED_BYTES`]). [`Unreserved::reserve_next`] reserves the rest.
+    /// Makes the file of ring number `index` and maps it. Space in the file system is reserved only for the header and
+    /// the first bytes ([`FIRST_BYTES`] and [`FIRST_NESTED_BYTES`]). [`Unreserved::reserve_next`] reserves the rest.
     pub fn create_ring(&mut self, index: u32, geometry: Geometry) -> io::Result<(Memory, Unreserved)> {
         let header = HEADER_BYTES as u64;
         self.make_ring_file(index, |file| {
@@ -261,18 +261,19 @@ fn write_manifest(path: &Path, info: &meta::Run, place: &TracePlace) -> io::Resu
     Ok(Some(lock))
 }
 
-/// The file of a ring whose disk space is reserved step by step.
+/// The file of a ring whose space in the file system is reserved step by step.
 #[derive(Debug)]
 pub struct Unreserved {
     file: Descriptor,
     geometry: Geometry,
-    /// The number of bytes at the beginning of the ring's data for which disk space is reserved.
+    /// The number of bytes at the beginning of the ring's data for which space in the file system is reserved.
     reserved: u64,
 }
 
 impl Unreserved {
-    /// Reserves disk space for the next step of the file, and makes the system map these pages in `memory`. Returns the
-    /// position below which the ring's data is reserved now, or `None` if the whole file is reserved.
+    /// Reserves space in the file system for the next part of the file, and makes the system map the pages of that part
+    /// in `memory`. Returns the position below which the ring's data is reserved now, or `None` if the whole file is
+    /// reserved.
     ///
     /// The first steps are small, so that a thread that is already filling the ring soon gets more room.
     ///
@@ -301,22 +302,22 @@ pub fn name(pid: u32, run: u32) -> String {
     format!("{pid}-{run:08x}")
 }
 
-/// Returns whether a directory has the name of a run's directory that is being made or removed. No record is only in
-/// such a directory: the run has no records yet, or all of them are in its files.
+/// Returns whether `path` has the temporary name of a run's directory that is being made or removed. Removing such a
+/// directory loses no records: the run has made no records yet, or all its records are in its trace files.
 #[must_use]
 pub fn is_unfinished(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(UNFINISHED_SUFFIX.as_bytes())
 }
 
-/// Returns whether making a directory failed because a recoverer took it for the unfinished directory of a killed
-/// process: before the directory had its life file, or before the life file was locked.
+/// Returns whether making a directory failed because a recoverer has removed it meanwhile. A recoverer does so if the
+/// directory looks as if its process was killed: it has no life file yet, or the life file is not locked yet.
 fn was_removed_by_recoverer(error: &io::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, NotFound, WouldBlock};
     matches!(error.kind(), NotFound | WouldBlock | AlreadyExists)
 }
 
 /// Removes a run's directory: renames it first, and removes the file with the run's lock last. If this process is
-/// killed in between, a recoverer recognizes the rest, and removes it.
+/// killed in between, a recoverer recognizes by the new name what is left, and removes it.
 ///
 /// # Errors
 /// Something in the directory cannot be removed.
@@ -347,8 +348,8 @@ pub fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_dir(path).map_err(|e| named(e, path))
 }
 
-/// Removes the directory of a run whose records are all written, and releases the run's lock: after the removal, or
-/// before it on systems on which the open file would keep the directory.
+/// Removes the directory of a run whose records are all written, and then releases the run's lock. On systems on which
+/// an open file cannot be removed completely, releases the lock first.
 ///
 /// # Errors
 /// Something in the directory cannot be removed.
@@ -366,16 +367,16 @@ pub(crate) fn remove_with(path: &Path, lock: Arc<Lock>) -> io::Result<()> {
     }
 }
 
-/// Returns the path of the file in a run's directory whose lock shows that the run is alive: the life file or, if it
-/// was removed or the manifest has version 1, the manifest.
+/// Returns the path of the file in a run's directory whose lock shows that the run is alive. This is the life file. If
+/// there is no life file, because it was removed or the manifest has version 1, this is the manifest.
 #[must_use]
 pub fn lock_file(directory: &Path) -> PathBuf {
     let life = directory.join(LIFE_NAME);
     if life.exists() { life } else { directory.join(FILE_NAME) }
 }
 
-/// Reads the manifest in a run's directory, if the manifest belongs to `user` or to this user; `None` if there is no
-/// such manifest that this process may read.
+/// Reads the manifest in a run's directory. Returns `None` if this process cannot read it, or if it belongs neither to
+/// `user` nor to the user of this process.
 pub(crate) fn read_manifest(directory: &Path, user: u32) -> Option<Result<Manifest, ManifestError>> {
     let file = sys::open_file_of_user_to_read(&directory.join(FILE_NAME), user).ok()?;
     // A manifest has a few hundred bytes; several escaped paths of the greatest length fit in.
@@ -391,23 +392,22 @@ pub(crate) fn ring_paths(directory: &Path) -> Vec<PathBuf> {
     rings
 }
 
-/// The tables in a run's directory to which its records refer.
+/// The tables in a run's directory that the run's records refer to: those of sites and of modules.
 pub(crate) struct StoredTables {
     plans: Plans,
     modules: StoredModules,
 }
 
 impl StoredTables {
-    /// Returns tables with these plans and modules.
+    /// Makes the tables from the plans of the sites and from the module table.
     pub(crate) fn new(plans: Plans, modules: StoredModules) -> StoredTables {
         StoredTables { plans, modules }
     }
 
-    /// Reads the tables of the run in `directory`, which belongs to this user.
+    /// Reads the tables of the run in `directory`, which belongs to the user of this process.
     ///
     /// # Errors
-    /// The site table has an unknown layout, or cannot be read: then the meaning of the records is
-    /// unknown.
+    /// The site table has an unknown layout, or cannot be read. The run's records cannot be rendered without it.
     pub(crate) fn read(directory: &Path) -> io::Result<StoredTables> {
         let user = sys::effective_user();
         let plans = match open_table(directory, user) {
@@ -436,7 +436,7 @@ pub(crate) fn open_table(directory: &Path, user: u32) -> io::Result<File> {
     sys::open_file_of_user_to_read(&directory.join(SITES_NAME), user)
 }
 
-/// Reads the current contents of a site table, and makes the plans of its sites.
+/// Reads the current contents of a site table, and makes the plans by which the records of its sites are rendered.
 ///
 /// # Errors
 /// The table cannot be read, or is not a table of this layout.
@@ -446,6 +446,6 @@ pub(crate) fn read_plans(mut table: &File) -> io::Result<Plans> {
     Ok(Plans::of(&sites))
 }
 
-/// The greatest number of bytes of a site table that are read: a site takes some hundred bytes, and no program has so
-/// many sites.
+/// The greatest number of bytes that are read of a site table. A site takes some hundred bytes, and no program has so
+/// many sites that this limit matters.
 const LARGEST_TABLE: u64 = 256 << 20;

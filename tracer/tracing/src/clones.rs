@@ -1,8 +1,8 @@
-//! Counts the handles of each span beyond its first one, so that [`Subscriber`](crate::Subscriber) knows when a span
-//! has no handle left.
+//! Counts the handles of spans, so that [`Subscriber`](crate::Subscriber) knows when a span has no handle left. The
+//! first handle of each span is not counted.
 //!
-//! Most spans are never cloned, so nothing is kept for a span that has one handle, and no lock is taken if no span of
-//! the process has more.
+//! Most spans are never cloned. So nothing is stored for a span with one handle, and no lock is taken while no span of
+//! the process has more than one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,30 +11,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::patience::lock;
 
-/// The number of parts of the table of counts, each under a lock of its own.
+/// The number of parts into which the table of counts is divided; each part has its own lock.
 const SHARDS: usize = 16;
 
-/// The count of handles of each span beyond its first one, by the span's id in `tracing`.
+/// The number of handles of each span in addition to its first one, by the span's id in `tracing`.
 #[derive(Debug, Default)]
 pub(crate) struct Clones {
-    /// At least the count of handles in all parts: raised before a handle is counted in a part, lowered after one was
-    /// removed there. So a thread that drops a handle does not find 0 here while its span has another handle: the clone
-    /// happened before, and what it has added to this count is removed only with it. Relaxed: no other data depends on
-    /// it.
+    /// The sum of the counts of all spans, or a greater number while a count is changing: it is increased before a
+    /// handle is counted, and decreased after a handle was removed. So a thread that drops a handle does not read 0
+    /// here while its span has another handle, because that handle was counted when it was made. Relaxed: no other data
+    /// depends on the number.
     count: AtomicU64,
     shards: [Mutex<HashMap<u64, u64>>; SHARDS],
 }
 
 impl Clones {
-    /// Counts one more handle of a span. If the lock cannot be had (see [`lock`]), the handle is not counted, and the
-    /// end of its span will be recorded too early.
+    /// Counts one more handle of the span `id`. If the lock cannot be taken in time (see [`lock`]), the handle is not
+    /// counted, and the end of the span will be recorded too early.
     pub(crate) fn add(&self, id: u64) {
         let Some(mut handles) = lock(self.shard(id)) else { return };
         self.count.fetch_add(1, Ordering::Relaxed);
         *handles.entry(id).or_default() += 1;
     }
 
-    /// Removes one handle of a span from the count; returns whether it was the span's last one.
+    /// Removes one handle of the span `id` from the count; returns whether this was the span's last handle.
     #[inline]
     pub(crate) fn take(&self, id: u64) -> bool {
         self.count.load(Ordering::Relaxed) == 0 || self.take_counted(id)

@@ -1,4 +1,4 @@
-//! The spans that a thread has entered, the innermost last.
+//! The list of the spans that a thread has entered and not left, with the innermost span last.
 
 use std::cell::RefCell;
 
@@ -6,14 +6,14 @@ use tracer::__bridge::EnteredSpan;
 
 use crate::span::RecordedSpan;
 
-/// A span that a thread has entered.
+/// A span that a thread has entered and not left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entered {
     /// The span's id in `tracing`.
     pub(crate) called: u64,
-    /// The span's id in the trace, and its kind.
+    /// The span's id in the trace, and its callsite's data.
     pub(crate) span: RecordedSpan,
-    /// The data for leaving the span; `None` if the entry was not recorded.
+    /// What is needed to record that the span is left; `None` if the entry was not recorded.
     pub(crate) entered: Option<EnteredSpan>,
 }
 
@@ -21,8 +21,8 @@ thread_local! {
     static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Records that the calling thread enters a span. If the thread's storage is gone, as in a destructor of another
-/// thread-local variable, nothing is recorded: the exit could not be recorded either.
+/// Records that the calling thread enters a span. Records nothing if the thread's list of entered spans no longer
+/// exists, as in a destructor of another thread-local: the exit could not be recorded either.
 #[inline]
 pub(crate) fn enter(called: u64, span: RecordedSpan) {
     let _ = ENTERED.try_with(|all| {
@@ -51,7 +51,7 @@ pub(crate) fn leave(called: u64) {
     }
 }
 
-/// Returns the innermost span that the calling thread has entered.
+/// Returns the innermost span that the calling thread has entered and not left.
 #[inline]
 pub(crate) fn current() -> Option<Entered> {
     ENTERED.try_with(|all| all.try_borrow().ok()?.last().copied()).ok().flatten()

@@ -1,4 +1,4 @@
-//! A layer on the registry of `tracing-subscriber`, beside other layers and behind any filter.
+//! A layer for the registry of `tracing-subscriber`. It can be used together with other layers, and with any filter.
 
 use tracer::__bridge as bridge;
 use tracing_core::span::{Attributes, Id, Record};
@@ -14,14 +14,14 @@ use crate::{entered, said};
 /// The layer that passes everything that it receives to the tracer. [`layer()`](crate::layer()) returns it with the
 /// filter that belongs to it.
 ///
-/// Without [`Switch`](crate::Switch) or another filter of its own, it receives everything that any layer wants, and
-/// leaves out spans and events that are off.
+/// Without a filter of its own, which may be [`Switch`](crate::Switch), the layer receives all spans and events that
+/// any layer wants. It then leaves out those that are off, because tracing is off or `TRACER_FILTER` excludes them.
 #[derive(Debug, Default)]
 pub struct Layer {
     recent: Recent,
 }
 
-/// Returns the data that this layer has stored with a span of the registry.
+/// Returns what this layer has stored in the registry about the span `id`; `None` if the span is not recorded.
 #[cold]
 #[inline(never)]
 fn known<S>(id: &Id, context: &Context<'_, S>) -> Option<RecordedSpan>
@@ -32,15 +32,16 @@ where
 }
 
 impl Layer {
-    /// Records that a span is entered, if the span is known without a look into the registry; returns whether it is.
+    /// Records that the span `id` is entered, if the span is in the cache of recent spans, so that the registry is not
+    /// needed; returns whether it is.
     #[inline(always)]
     pub(crate) fn enter_recent(&self, id: &Id) -> bool {
         let recent = self.recent.get(id.into_u64());
         recent.map(|span| entered::enter(id.into_u64(), span)).is_some()
     }
 
-    /// Removes an older span with the id `id`, which is now that of a new span, from the recent spans. If the new span
-    /// is recorded, it is added after this.
+    /// Removes the entry for `id` from the cache of recent spans. Called for a new span, because the registry may have
+    /// given it the id of a span that has ended. If the new span is recorded, it gets an entry afterwards.
     #[inline]
     pub(crate) fn forget(&self, id: &Id) {
         if self.recent.get(id.into_u64()).is_some() {

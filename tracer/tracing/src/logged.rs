@@ -1,8 +1,8 @@
 //! Events that pass on records of the crate `log`.
 //!
 //! `tracing-log`, which the default `init` of `tracing-subscriber` sets up, has one callsite for all records of a
-//! level. A record's own target and place are in fields of the event. Here they count as the target and the place of
-//! the event.
+//! level. The target and the place in the source of the record itself are in fields of the event. This module uses them
+//! as the target and the place of the event.
 
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -15,7 +15,8 @@ use crate::said::{self, MessageSubject, ValueVisitor};
 
 /// The target of the callsites of `tracing-log`.
 const CALLSITE_TARGET: &str = "log";
-/// The names of the fields that have a record's own target and place.
+/// The name of the field that contains the target of the record of `log`; the constants below name the fields for its
+/// place.
 const TARGET: &str = "log.target";
 const MODULE: &str = "log.module_path";
 const FILE: &str = "log.file";
@@ -27,7 +28,8 @@ pub(crate) fn is_logged(metadata: &Metadata<'_>) -> bool {
     metadata.target() == CALLSITE_TARGET && metadata.fields().field(TARGET).is_some()
 }
 
-/// Records an event that passes on a record of `log`. Records of `log` from one place in the source are one site.
+/// Records an event that passes on a record of `log`. All records of `log` from one place in the source belong to one
+/// site.
 #[inline(never)]
 pub(crate) fn event(event: &Event<'_>) {
     let mut values = Values::new();
@@ -64,8 +66,8 @@ fn define(event: &Event<'_>) -> Definition {
     said::of_event(describing, definition)
 }
 
-/// A visitor that passes the fields that have a record's own target and place, with their text or number, to `place`,
-/// and all other fields to `rest`.
+/// A visitor that separates the fields of an event: those that contain the target and the place of the record of `log`
+/// go to `place`, as the field's name, its text and its number; all other fields go to `rest`.
 struct LoggedVisitor<'a> {
     place: &'a mut dyn FnMut(&str, &str, u64),
     rest: &'a mut dyn Visit,
@@ -97,7 +99,7 @@ impl Visit for LoggedVisitor<'_> {
     }
 }
 
-/// A visitor that does nothing.
+/// A visitor that ignores all fields.
 struct Ignored;
 
 impl Visit for Ignored {

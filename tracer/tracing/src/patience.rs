@@ -1,9 +1,10 @@
-//! Taking a lock, with a limit of the wait.
+//! Takes a lock, but does not wait for it for ever.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
-/// Takes a lock; gives up after a tenth of a second: in a forked child, the thread that holds the lock may not exist.
+/// Takes a lock; returns `None` if that takes longer than a tenth of a second. In a forked child, the thread that holds
+/// the lock may not exist, so that the lock is never released.
 pub(crate) fn lock<T>(of: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     for _ in 0..1000 {
         match of.try_lock() {

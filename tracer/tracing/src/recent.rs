@@ -1,20 +1,21 @@
-//! A cache of the most recent spans, by their ids in a registry: entering a span that is in it needs no look into the
-//! registry.
+//! A cache of the most recent spans, by their ids in the registry. If a span is in the cache, it can be entered without
+//! access to the registry.
 //!
-//! The registry may give the id of a span that has ended to another span. So the entry for an id must be that of the
-//! span that has the id now. While a span lives, no other span of its registry has its id, and each new span takes the
-//! slot of its id: an older entry for the same id is gone then, even if another thread writes to the slot at the same
-//! time.
+//! The registry may give the id of a span that has ended to a new span. So the cache must not return an old entry for
+//! such an id. While a span lives, no other span of its registry has its id. When a new span is made, it takes the
+//! cache's slot for its id, which removes the old entry for that id, even if another thread writes to the slot at the
+//! same time.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::span::{self, NUMBER_BITS, RecordedSpan};
 
-/// The number of slots. A power of two.
+/// The number of slots of the cache, a power of two.
 const SLOTS: usize = 1024;
 /// The value of [`Slot::id`] while a thread writes the slot. No registry has so many spans.
 const BUSY: u64 = u64::MAX;
-/// The number of bits of a span's own id in [`Slot::span`]; above them is the number of its kind.
+/// The number of bits in [`Slot::span`] for the span's id in the trace. The bits above them contain the number of the
+/// span's callsite.
 const ID_BITS: u32 = u64::BITS - NUMBER_BITS;
 
 /// An entry of the cache: a sequence lock, whose sequence number is the registry's id of the span.
@@ -24,10 +25,10 @@ const ID_BITS: u32 = u64::BITS - NUMBER_BITS;
 ///   any id ─────────────────────────────► BUSY ─────────────────► its id
 /// ```
 ///
-/// A writer that finds the slot busy leaves it to the other writer, which removes the older entry as well.
+/// A writer that finds the slot busy does nothing: the other writer replaces the old entry.
 #[derive(Debug)]
 struct Slot {
-    /// The registry's id of the span; 0: the slot is empty.
+    /// The registry's id of the span; 0 if the slot is empty.
     id: AtomicU64,
     span: AtomicU64,
 }
@@ -45,12 +46,14 @@ impl Default for Recent {
 impl Recent {
     #[inline(always)]
     fn slot(&self, id: u64) -> Option<&Slot> {
-        /// An odd number without a pattern: 2⁶⁴ divided by the golden ratio.
+        /// An odd number whose bits have no pattern (2⁶⁴ divided by the golden ratio), which spreads ids over the
+        /// slots.
         const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
         self.0.get((id.wrapping_mul(MIX) >> (u64::BITS - SLOTS.ilog2())) as usize)
     }
 
-    /// Stores `known` as the span that has this id in the registry from now on; `None` if that span is not recorded.
+    /// Stores that the registry's id `id` belongs to the span `known` from now on; `known` is `None` if the span with
+    /// this id is not recorded.
     #[inline]
     pub(crate) fn note(&self, id: u64, known: Option<RecordedSpan>) {
         let Some(slot) = self.slot(id) else { return };
@@ -70,7 +73,7 @@ impl Recent {
         slot.id.store(id, Ordering::Release);
     }
 
-    /// Returns the living span that has this id in the registry, if it is in the cache.
+    /// Returns the living span that has the id `id` in the registry; `None` if it is not in the cache.
     #[inline]
     pub(crate) fn get(&self, id: u64) -> Option<RecordedSpan> {
         let slot = self.slot(id)?;

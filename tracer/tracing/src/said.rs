@@ -1,7 +1,7 @@
-//! The messages of events and about spans, with typed values.
+//! Records messages, with typed values, for events and for what happens to spans.
 //!
-//! Hot: values are gathered on the stack, before the record begins; the place is described only when it has values of
-//! these types for the first time.
+//! This code is hot. The values of a message are collected on the stack before its record begins. The message's place
+//! in the source is described only when a message with values of these types is recorded there for the first time.
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ use tracing_core::{Event, Level, Metadata, callsite, span};
 
 use crate::logged;
 
-/// The name of the field that has the text of an event.
+/// The name of the field that contains the text of an event.
 const MESSAGE: &str = "message";
 
-/// The subject of a message: an event, or what has happened to a span. It is a part of the number of the message's
-/// place.
+/// What a message reports: an event, or something that has happened to a span. Messages about different things have
+/// different sites, so this is a part of the number of the message's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageSubject {
     Event,
@@ -25,7 +25,7 @@ pub(crate) enum MessageSubject {
     Closed,
 }
 
-/// The key of the span's id among the values of a message. It is no key of a field: fields are numbered from 0.
+/// The key of the span's id among the values of a message. Fields have other keys: they are numbered from 0.
 const SPAN: u64 = 1 << 32;
 const PARENT: u64 = SPAN + 1;
 const FOLLOWS: u64 = SPAN + 2;
@@ -46,7 +46,7 @@ pub(crate) fn level(level: Level) -> bridge::Level {
     }
 }
 
-/// Returns the definition of the place of an event or a span, without its values.
+/// Returns the definition of the site of an event or a span, without its fields.
 pub(crate) fn defined(metadata: &Metadata<'_>) -> Definition {
     Definition {
         level: level(*metadata.level()),
@@ -58,7 +58,7 @@ pub(crate) fn defined(metadata: &Metadata<'_>) -> Definition {
     }
 }
 
-/// A visitor that gathers the values of fields.
+/// A visitor that collects the values of fields.
 pub(crate) struct ValueVisitor<'a>(pub(crate) &'a mut Values);
 
 impl Visit for ValueVisitor<'_> {
@@ -95,7 +95,8 @@ impl Visit for ValueVisitor<'_> {
         self.0.str(field.index() as u64, value);
     }
 
-    /// Adds an error with its causes: `broken name.sources=[why, and why that]`.
+    /// Adds an error and its causes, in the form `broken name.sources=[why, and why that]`, where `name` is the field's
+    /// name.
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
         let key = field.index() as u64;
         match value.source() {
@@ -112,7 +113,7 @@ impl Visit for ValueVisitor<'_> {
     }
 }
 
-/// An error and the chain of its causes.
+/// An error and the chain of its causes, which is written as a list in brackets.
 struct ErrorChain<'a>(&'a (dyn std::error::Error + 'static));
 
 impl fmt::Display for ErrorChain<'_> {
@@ -127,7 +128,8 @@ impl fmt::Display for ErrorChain<'_> {
     }
 }
 
-/// A visitor that describes the values of fields, in the order in which they are gathered.
+/// A visitor that describes fields (their names, and the texts before their values) in the order in which
+/// `ValueVisitor` collects the values.
 pub(crate) struct DefinitionVisitor {
     fields: Vec<bridge::Field>,
     before: String,
@@ -145,7 +147,8 @@ impl DefinitionVisitor {
         self.fields.push(bridge::Field { before, name: name.to_owned(), by });
     }
 
-    /// Adds a value that is not a field, after the text `before`.
+    /// Adds the description of a number that is no field: `before` is the text before the number, `name` is the
+    /// number's name.
     fn add_number(&mut self, before: &str, name: &str) {
         let before = std::mem::take(&mut self.before) + before;
         self.fields.push(bridge::Field { before, name: name.to_owned(), by: By::Display });
@@ -166,7 +169,8 @@ pub(crate) fn begin(level: Level, target: &str) -> DefinitionVisitor {
     DefinitionVisitor { fields: Vec::new(), before: format!("{level} {target}: ") }
 }
 
-/// Ends the description of an event, whose place and level are in `definition`.
+/// Completes the definition of an event's site: adds the described fields to `definition`, which has the place and the
+/// level.
 pub(crate) fn of_event(describing: DefinitionVisitor, definition: Definition) -> Definition {
     let DefinitionVisitor { fields, before } = describing;
     // Without fields there is only the beginning.
@@ -190,7 +194,7 @@ pub(crate) fn event(event: &Event<'_>) {
     });
 }
 
-/// Records a new span with this id, its fields, and its parent if it has one.
+/// Records that a span with the id `id` was made, with its fields, and with the id of its parent if it has one.
 #[inline]
 pub(crate) fn new_span(attributes: &span::Attributes<'_>, id: u64, parent: Option<u64>) {
     let mut values = Values::new();
@@ -207,7 +211,7 @@ pub(crate) fn new_span(attributes: &span::Attributes<'_>, id: u64, parent: Optio
     });
 }
 
-/// Records the values of fields that a span got after its creation.
+/// Records the values of fields that the span `id` got after it was made.
 pub(crate) fn recorded(record: &span::Record<'_>, metadata: &'static Metadata<'static>, id: u64) {
     let mut values = Values::new();
     values.u64(SPAN, id);
@@ -219,7 +223,7 @@ pub(crate) fn recorded(record: &span::Record<'_>, metadata: &'static Metadata<'s
     });
 }
 
-/// Records that a span follows from another one.
+/// Records that the span `id` follows from the span `other`.
 pub(crate) fn follows(metadata: &'static Metadata<'static>, id: u64, other: u64) {
     let mut values = Values::new();
     values.u64(SPAN, id);
@@ -230,7 +234,7 @@ pub(crate) fn follows(metadata: &'static Metadata<'static>, id: u64, other: u64)
     });
 }
 
-/// Records that a span has no handle left, so that it will not be entered again.
+/// Records that the span `id` has no handle left, so that it will not be entered again.
 pub(crate) fn closed(metadata: &'static Metadata<'static>, id: u64) {
     let mut values = Values::new();
     values.u64(SPAN, id);
@@ -247,8 +251,8 @@ fn of_span(metadata: &Metadata<'_>) -> DefinitionVisitor {
     describing
 }
 
-/// Ends the description of a message about a span: `word` comes after the fields, and `number` is the text before a
-/// last value that is not a field, and the name of that value.
+/// Completes the definition of the site of a message about a span. The text `word` comes after the fields. If `number`
+/// is given, a further number follows that is no field: `number` contains the text before it and its name.
 fn ended(
     mut definition_visitor: DefinitionVisitor,
     metadata: &Metadata<'_>,

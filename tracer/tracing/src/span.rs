@@ -1,4 +1,5 @@
-//! Kinds of spans, one for each callsite. A kind is found by its number or by its callsite.
+//! Data about the callsites of spans: all spans of one callsite are of one *kind*. A kind is found by its number or by
+//! its callsite.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -10,7 +11,7 @@ use tracing_core::{Metadata, callsite};
 use crate::patience::lock;
 use crate::said;
 
-/// The number of bits of a kind's number, which limits how many kinds of spans there are.
+/// The number of bits for the number of a kind; it limits how many kinds (callsites of spans) can be recorded.
 pub(crate) const NUMBER_BITS: u32 = 16;
 /// The number of kinds in the first chunk of [`BY_NUMBER`]; each further chunk has twice as many as the one before it.
 const FIRST_CHUNK: usize = 64;
@@ -19,7 +20,7 @@ const CHUNKS: usize = 11;
 /// The data that all spans of one callsite have in common.
 #[derive(Debug)]
 pub(crate) struct SpanKind {
-    /// The number of the kind: kinds are numbered from 0.
+    /// The number of the kind, counted from 0 in the order in which kinds are made.
     pub(crate) number: u64,
     pub(crate) site: SpanSite,
     pub(crate) metadata: &'static Metadata<'static>,
@@ -33,28 +34,30 @@ pub(crate) struct RecordedSpan {
     pub(crate) kind: &'static SpanKind,
 }
 
-/// The kinds by callsite; `None` for a callsite beyond the limit, whose spans cannot be recorded.
+/// The kinds of spans by their callsites. The value is `None` if the spans of a callsite cannot be recorded, because
+/// there are too many kinds.
 type Kinds = HashMap<callsite::Identifier, Option<&'static SpanKind>>;
 
-/// All kinds by callsite.
+/// All kinds of spans by their callsites.
 static BY_CALLSITE: OnceLock<Mutex<Kinds>> = OnceLock::new();
 
-/// The number of callsites in a thread's own cache. A power of two.
+/// The number of entries of each thread's cache of kinds, a power of two.
 const CACHE_ENTRIES: usize = 256;
 
 thread_local! {
-    /// A cache of the kinds that the thread has seen, with the addresses of their callsites.
+    /// The thread's cache of kinds of spans. Each entry is the address of a callsite, and the kind of the callsite's
+    /// spans.
     static KIND_CACHE: [Cell<(usize, Option<&'static SpanKind>)>; CACHE_ENTRIES] = const { [const { Cell::new((0, None)) }; CACHE_ENTRIES] };
 }
 
 /// A part of [`BY_NUMBER`], which is allocated when the first kind in it is made.
 type Chunk = OnceLock<Box<[OnceLock<&'static SpanKind>]>>;
 
-/// All kinds by number, in chunks that grow: found without a lock.
+/// All kinds of spans by their numbers, in chunks of growing size. A kind is found here without a lock.
 static BY_NUMBER: [Chunk; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 
-/// Returns the kind of the spans of a callsite; makes it the first time. Later calls only look into the thread's
-/// cache.
+/// Returns the kind of the spans of a callsite; makes the kind at the first call for the callsite. Later calls usually
+/// find the kind in the thread's cache.
 #[inline]
 pub(crate) fn kind(metadata: &'static Metadata<'static>) -> Option<&'static SpanKind> {
     let callsite = metadata.callsite();
@@ -93,15 +96,15 @@ fn make(number: usize, metadata: &'static Metadata<'static>) -> Option<&'static 
     Some(kind)
 }
 
-/// Returns the kind of spans with this number.
+/// Returns the kind of spans that has the number `number`.
 #[inline]
 pub(crate) fn by_number(number: u64) -> Option<&'static SpanKind> {
     let (chunk, at) = location(usize::try_from(number).ok()?)?;
     BY_NUMBER.get(chunk)?.get()?.get(at)?.get().copied()
 }
 
-/// Returns the index of the chunk of [`BY_NUMBER`] that the kind with this number is in, and the kind's index there.
-/// Returns `None` if the number is too large.
+/// Returns the position in [`BY_NUMBER`] of the kind with this number: the index of the chunk, and the index in the
+/// chunk. Returns `None` if the number is too large.
 #[inline]
 fn location(number: usize) -> Option<(usize, usize)> {
     if number >= 1 << NUMBER_BITS {

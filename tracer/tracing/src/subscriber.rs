@@ -11,25 +11,27 @@ use crate::clones::Clones;
 use crate::span::{self, NUMBER_BITS, RecordedSpan};
 use crate::{entered, said};
 
-/// The number of bits that a span's own id has in the id that `tracing` knows; above them is the number of the span's
-/// kind.
+/// The number of bits for the span's id in the trace within the span's id in `tracing`. The bits above them contain the
+/// number of the span's kind (callsite).
 const ID_BITS: u32 = u64::BITS - NUMBER_BITS;
-/// The id in `tracing` of spans that are not recorded: of kinds beyond the limit, or past the last id.
+/// The id in `tracing` of all spans that are not recorded, because the process has too many kinds of spans or too many
+/// spans.
 const UNRECORDED: u64 = u64::MAX;
 
 /// The subscriber for programs that need no other one.
 ///
-/// For each entering and leaving it only writes a record and uses a stack of the thread's own. A span ends when its
-/// last handle is dropped, whether spans inside it go on or not; cloning a span takes a lock. Layers of
-/// `tracing-subscriber` that keep data for spans need the registry, and [`layer`](crate::layer()).
+/// When a span is entered or left, the subscriber only writes a record, and changes the thread's list of entered spans.
+/// A span ends when its last handle is dropped, whether spans inside it go on or not; cloning a span takes a lock.
+/// Layers of `tracing-subscriber` that keep data for spans need the registry, and [`layer`](crate::layer()).
 ///
-/// It does not even receive spans and events whose target and level `TRACER_FILTER` excludes, or any while tracing is
-/// off. It records up to 65,536 kinds of spans, each of one callsite, and up to 2⁴⁸ spans.
+/// `tracing` does not even pass on spans and events that `TRACER_FILTER` excludes by their target and level, and none
+/// while tracing is off. The subscriber records up to 65,536 kinds of spans, each of one callsite, and up to 2⁴⁸ spans.
 #[derive(Debug)]
 pub struct Subscriber(Clones);
 
 impl Subscriber {
-    /// Makes the subscriber. This decides whether the process traces, as a first record does.
+    /// Makes the subscriber. If it is undecided whether the process traces, this call decides it, as a first record
+    /// does.
     #[must_use]
     pub fn new() -> Subscriber {
         watch_tracing_switch();
@@ -43,7 +45,7 @@ impl Default for Subscriber {
     }
 }
 
-/// Makes `tracing` ask about its callsites again whenever tracing is switched.
+/// Makes `tracing` ask again which callsites are wanted, whenever tracing is switched on or off.
 pub(crate) fn watch_tracing_switch() {
     static FOLLOWS: std::sync::Once = std::sync::Once::new();
     FOLLOWS.call_once(|| {
@@ -76,7 +78,7 @@ impl std::error::Error for SetError {
 /// Makes a [`Subscriber`] the subscriber of all threads of this process.
 ///
 /// # Errors
-/// The process already has one; nothing is changed then.
+/// The process already has a subscriber for all threads; nothing is changed.
 pub fn init() -> Result<(), SetError> {
     dispatcher::set_global_default(Dispatch::new(Subscriber::new())).map_err(SetError)
 }
@@ -98,7 +100,7 @@ pub(crate) fn is_wanted(metadata: &Metadata<'_>) -> bool {
     bridge::is_allowed(metadata.target(), said::level(*metadata.level()))
 }
 
-/// Returns the span for an id that `new_span` has returned; `None` if the span is not recorded.
+/// Returns the span for `id`, an id that `new_span` has returned; `None` if the span is not recorded.
 #[inline]
 fn known(id: &Id) -> Option<RecordedSpan> {
     let id = id.into_u64();

@@ -1,8 +1,9 @@
-//! The layer behind a filter that follows the tracer's switch, with a shorter path for the most frequent calls.
+//! A layer whose filter follows the tracer's switch. When a span is entered or left, it avoids the usual path of layers
+//! with a filter.
 //!
-//! Each time that a span is entered or left, `tracing-subscriber` looks it up in the registry for a layer with a
-//! filter, and the registry counts that reference: this takes as long as recording the entering and the leaving. Spans
-//! that this layer has noted have passed the filter, so the filter is not asked about them again.
+//! On that path, `tracing-subscriber` looks the span up in the registry each time, and the registry counts the
+//! reference: this takes as long as recording the entering and the leaving. Spans that this layer has in its cache have
+//! passed the filter before, so the filter is not asked about them again.
 #![allow(unsafe_code, reason = "a question about types is passed on; argued")]
 
 use std::any::TypeId;
@@ -18,11 +19,11 @@ use crate::entered;
 use crate::layer::Layer;
 use crate::subscriber::{is_wanted, largest_level, watch_tracing_switch};
 
-/// The filter of the layer: it lets nothing through while tracing is off, and otherwise decides by `TRACER_FILTER`,
-/// by target and level.
+/// The filter of the layer. While tracing is off, it lets nothing through; otherwise it applies `TRACER_FILTER`, which
+/// decides by target and level.
 ///
-/// It decides for its layer only. Other layers receive the spans and events that they want; a callsite that no layer
-/// wants is off.
+/// The filter decides for its own layer only. Other layers receive the spans and events that they want; `tracing`
+/// switches off callsites that no layer wants.
 #[derive(Debug, Default)]
 pub struct Switch(());
 
@@ -40,14 +41,15 @@ impl<S> Filter<S> for Switch {
     }
 }
 
-/// The layer with its filter, as [`layer()`] returns it.
+/// The layer with its filter. The function [`layer()`] returns it.
 #[derive(Debug)]
 pub struct SwitchedLayer<S>(Filtered<Layer, Switch, S>);
 
-/// Makes a layer with its filter. This decides whether the process traces, as a first record does.
+/// Makes a layer with its filter. If it is undecided whether the process traces, this call decides it, as a first
+/// record does.
 ///
-/// It can be [given another filter](SwitchedLayer::with_filter), which then decides as well. The subscriber that it
-/// is added to must be the registry of `tracing-subscriber`, or layers on that: other subscribers do not support
+/// The layer can be [given another filter](SwitchedLayer::with_filter), which then decides as well. The layer must be
+/// added to the registry of `tracing-subscriber`, or to layers on that registry: other subscribers do not support
 /// filters of a layer.
 #[must_use]
 pub fn layer<S>() -> SwitchedLayer<S>
@@ -62,10 +64,11 @@ impl<S> SwitchedLayer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    /// Adds another filter, such as `EnvFilter`, which decides as well, for this layer only.
+    /// Adds a further filter, such as `EnvFilter`, for this layer only. The layer receives what both filters let
+    /// through.
     ///
-    /// The method of this name that every layer has would put one filter around the other. `tracing-subscriber` would
-    /// take them for filters of two layers, and would keep a callsite on that only one of them wants.
+    /// Every layer has a method of this name, which would put one filter around the other. `tracing-subscriber` would
+    /// then take them for filters of two layers, and would keep a callsite on even if only one of the filters wants it.
     #[must_use]
     pub fn with_filter<F>(self, filter: F) -> Filtered<Layer, And<Switch, F, S>, S>
     where
@@ -145,8 +148,8 @@ where
         self.0.on_id_change(old, new, context);
     }
 
-    /// Returns pointers to the parts of this layer, so that `tracing-subscriber` finds the layer with a filter.
-    /// Otherwise it would take this layer for one that wants everything.
+    /// Returns pointers to this layer and its parts, by which `tracing-subscriber` finds out that the layer has a
+    /// filter. Otherwise it would take this layer for one that wants everything.
     unsafe fn downcast_raw(&self, id: TypeId) -> Option<*const ()> {
         if id == TypeId::of::<Self>() {
             return Some(std::ptr::from_ref(self).cast());

@@ -1,9 +1,9 @@
 //! The restoration of a living run's directory, after files in it were removed. Only the flusher thread does this.
 //!
-//! A cleaner, systemd's `RemoveIPC` or a person may remove the directory or files in it. The run's mappings stay, and
-//! so do its locks, but a recoverer finds nothing any more. Files are made under another name, and renamed when they
-//! are whole and locked: meanwhile, other processes see that the run is alive. The removed file of a ring cannot be
-//! restored.
+//! A cleaner, systemd's `RemoveIPC` or a person may remove the directory of a run or files in it. The run keeps its
+//! mappings and its locks, but a recoverer no longer finds the files. Each missing file is made again under a temporary
+//! name, and renamed when it is complete and locked; so other processes see at any moment that the run is alive. The
+//! removed file of a ring cannot be restored.
 
 use std::io;
 use std::path::Path;
@@ -17,7 +17,8 @@ use super::{DirectorySettings, RunDirectory, ring_paths, write_manifest, write_t
 use crate::life;
 use crate::sys::{self, FileIdentity};
 
-/// The identities of the directory and its files when the run has made them; `None` if they are not known.
+/// The identities that the directory and its files had when the run made them; `None` for an identity that is not
+/// known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identities {
     directory: Option<FileIdentity>,
@@ -44,7 +45,8 @@ impl Identities {
 }
 
 /// Returns whether the file that the run has made (`made`) is the file that was found at its path (`found`). Also
-/// returns true if `made` is not known, and on systems on which open files keep their names.
+/// returns true if `made` is not known, and on systems on which an open file keeps its name, because the file cannot be
+/// replaced there.
 fn is_same(made: Option<FileIdentity>, found: Option<FileIdentity>) -> bool {
     let Some(made) = made.filter(|_| !sys::OPEN_FILES_KEEP_NAMES) else { return true };
     found.is_some_and(|found| found.is_same_file(&made))
@@ -74,7 +76,8 @@ impl Missing {
 }
 
 impl RunDirectory {
-    /// Returns the missing files. A file counts as missing also if another file has replaced it.
+    /// Finds out which files of the run's directory are missing. A file that another file has replaced counts as
+    /// missing, too.
     #[must_use]
     pub fn missing(&self) -> Missing {
         let (made, found) = (&self.made, Identities::of(&self.path));
@@ -142,7 +145,8 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Calls `make` to make a file under another name, and renames the file to `name`.
+    /// Makes the missing file `name` again: calls `make` to make it under a temporary name, and then renames it to
+    /// `name`.
     fn put_back<T>(&self, name: &str, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
         let path = self.path.join(name);
         let unfinished = self.path.join(format!("{name}{UNFINISHED_SUFFIX}"));

@@ -1,4 +1,4 @@
-//! Functions for Linux.
+//! The functions of this folder for Linux.
 #![allow(unsafe_code, reason = "calls of the C library; each argued where it stands")]
 
 use std::ffi::CString;
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 
 use super::WallQuality;
 
-/// Reserves the file's first `bytes` bytes, so that touching its mapping cannot fail with SIGBUS because memory is
-/// short.
+/// Reserves the space of the file's first `bytes` bytes. Without that, an access to a mapping of the file could end the
+/// process by `SIGBUS` when the file system has no space left.
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     reserve_part(file, 0, bytes)
 }
 
-/// Reserves the space of `bytes` bytes from `offset` on; makes the file longer if necessary.
+/// Reserves space for `bytes` bytes of the file from `offset` on; makes the file longer if necessary.
 pub fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     // SAFETY: the descriptor is open.
     match unsafe { libc::posix_fallocate(file.as_raw_fd(), offset as libc::off_t, bytes as libc::off_t) } {
@@ -27,15 +27,15 @@ pub fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Prepares the pages of a shared mapping, so that the first thread that touches them need not wait for the kernel.
-/// On kernels before 5.14 this has no effect: they prepare each page when it is touched.
+/// Makes the kernel map the pages of a shared mapping in advance, so that the first thread that accesses them need not
+/// wait for the kernel. Kernels before 5.14 cannot do that; there, each page is mapped when it is first accessed.
 pub fn populate(start: *mut u8, bytes: usize) {
     // SAFETY: this is a mapping of the caller, whose content does not change.
     unsafe { libc::madvise(start.cast(), bytes, libc::MADV_POPULATE_WRITE) };
 }
 
-/// Makes a file in `directory` that has no name, readable and writable by its owner only; `None` if the
-/// file system has no such files.
+/// Makes a file in `directory` that has no name, and that only its owner can read and write. Returns `None` if the file
+/// system does not support files without a name.
 ///
 /// # Errors
 /// No file can be made there.
@@ -52,7 +52,8 @@ pub fn create_unnamed_file(directory: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Gives a name to a file of [`create_unnamed_file`]. Only the calling thread may be able to close the file.
+/// Gives a name to a file of [`create_unnamed_file`]. Must only be called if no other thread can close the file's
+/// descriptor, because the number of the descriptor stands for the file.
 ///
 /// # Errors
 /// The name exists already, the file system has no links, or `/proc` is not mounted.
@@ -82,24 +83,24 @@ pub fn check_file_creation(directory: &Path, _probe: &Path) -> io::Result<()> {
     if directory.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) }
 }
 
-/// Returns whether a file cannot be made because the file system has no files without names.
+/// Returns whether an error of `create_unnamed_file` means that the file system does not support files without a name.
 fn is_without_unnamed_files(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL))
 }
 
-/// Whether a mapping of a file keeps the locks that were taken through the descriptor from which it was
-/// mapped.
+/// Whether a mapping of a file keeps the locks that were taken through the descriptor with which it was mapped, even
+/// after the descriptor is closed.
 pub const MAPPINGS_HOLD_LOCKS: bool = true;
 
-/// Takes a lock on one byte of the file, without waiting. The lock belongs to the open file description and is held
-/// while a descriptor or a mapping refers to the description. It excludes every other description, even in this
-/// process.
+/// Takes a lock on one byte of the file, or fails at once. The lock belongs to the open file description, and is held
+/// as long as any descriptor or mapping refers to the description. While it is held, no other description of the file
+/// can get it, not even in this process.
 pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     super::unix::set_lock(file, libc::F_OFD_SETLK, byte)
 }
 
-/// Starts `work` on a thread of its own that has the rights of `user` to files, and the rights of only that group whose
-/// number is the same. If the thread cannot get these rights, `work` is dropped. The process must be root's. The caller
+/// Starts `work` on a thread of its own that has only the rights to files of the user `user`, and of the group with the
+/// same number. If the thread cannot get these rights, `work` is dropped. The process must belong to root. The caller
 /// does not wait for the thread.
 ///
 /// The thread changes only the ids that the kernel checks for files (`setfsuid`), and keeps the ids that the kernel
@@ -134,8 +135,8 @@ pub fn begin_as_user(user: u32, work: impl FnOnce() + Send + 'static) -> io::Res
         .map(drop)
 }
 
-/// Makes a file that only this process can reach, and that disappears with the process. The file is on a disk if there
-/// is a disk.
+/// Makes a file that no other process can open, and that disappears with the process. If possible, the file is on a
+/// disk and not in memory.
 ///
 /// # Errors
 /// No such file can be made.
@@ -155,8 +156,9 @@ pub fn create_scratch_file() -> io::Result<File> {
     }
 }
 
-/// Returns the next range of a file's first `length` bytes, at the position `at` or after it, that is not a hole;
-/// `None` if the rest is a hole. If a file system does not report holes, the rest counts as data.
+/// Returns the next range of the file's first `length` bytes, at the position `at` or after it, that contains data;
+/// `None` if only a hole (a range that was never written) follows. If the file system does not report holes, everything
+/// counts as data.
 pub fn next_data(file: &File, at: u64, length: u64) -> Option<Range<u64>> {
     let seek = |from: u64, what| {
         // SAFETY: the descriptor is open; no code relies on its position.
@@ -175,7 +177,7 @@ pub fn next_data(file: &File, at: u64, length: u64) -> Option<Range<u64>> {
     (start < end).then_some(start..end)
 }
 
-/// Keeps a mapping from forked children. A child that is forked between the mapping and this call has the mapping.
+/// Excludes a mapping from forked children. A child that was forked before this call still has the mapping.
 pub fn exclude_from_forks(start: *mut u8, bytes: usize) -> io::Result<()> {
     // SAFETY: this is a mapping of the caller, whose content does not change.
     if unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTFORK) } == 0 {
@@ -208,8 +210,8 @@ pub fn take_own_descriptors() -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves the table of descriptors that the calling thread shares; returns true if the thread has an empty table now,
-/// false if it has a copy of the table, and `None` if the system refuses both. Makes only system calls.
+/// Makes the calling thread stop sharing its table of descriptors. Returns true if the thread now has an empty table,
+/// false if it has a copy of the shared table, and `None` if the system refuses both. Makes only system calls.
 fn unshare_descriptor_table() -> Option<bool> {
     // Since Linux 5.9 this is one step, without copies that must be closed. SAFETY: from here on this thread uses no
     // descriptor that was opened before.
@@ -220,7 +222,7 @@ fn unshare_descriptor_table() -> Option<bool> {
     (emptied == 0 || unsafe { libc::unshare(libc::CLONE_FILES) } == 0).then_some(emptied == 0)
 }
 
-/// Replaces the table of descriptors that the calling thread shares with an empty one.
+/// Gives the calling thread an empty table of descriptors, in place of the table that it shares with other threads.
 fn replace_descriptor_table() -> io::Result<()> {
     match unshare_descriptor_table() {
         Some(true) => return Ok(()),
@@ -244,16 +246,17 @@ fn replace_descriptor_table() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether the calling thread is under a filter of system calls.
+/// Returns whether a filter of system calls (seccomp) applies to the calling thread.
 fn has_seccomp_filter() -> bool {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
     mode.is_some_and(|mode| mode.trim() != "0")
 }
 
-/// Returns whether `call`, which makes unusual system calls, may be made: a filter of system calls
-/// (seccomp) may end the process for it. If there is a filter, a child process of this thread tries the call first.
-/// (If the filter also ends processes that fork, this cannot be found out; use `TRACER_DESCRIPTORS=shared` then.)
+/// Returns whether `call`, which makes unusual system calls, is safe: a filter of system calls (seccomp) might end the
+/// process because of them. If there is a filter, a child process makes the calls first, and the result shows whether
+/// the child survives. (If the filter also ends processes that fork, even this check is fatal; use
+/// `TRACER_DESCRIPTORS=shared` then.)
 fn is_call_allowed(call: fn() -> bool) -> bool {
     if !has_seccomp_filter() {
         return true;
@@ -286,15 +289,15 @@ fn is_call_allowed(call: fn() -> bool) -> bool {
     }
 }
 
-/// Returns the directory that contains the directories of this user's runs: it is in memory if the system has such a
-/// place.
+/// Returns the directory that contains the directories of this user's runs. It is in memory (`/dev/shm`) if the system
+/// has that file system.
 pub fn runtime_directory() -> PathBuf {
     let [shared, temporary] = both_runtime_directories();
     if shared.parent().is_some_and(Path::is_dir) { shared } else { temporary }
 }
 
-/// Returns the directories that may contain the directories of this user's runs and, for root, those of all other
-/// users.
+/// Returns the directories that may contain the directories of this user's runs. For root, also returns those of all
+/// other users.
 pub fn runtime_directories() -> Vec<PathBuf> {
     let own = both_runtime_directories();
     let mut all = own.to_vec();
@@ -307,7 +310,7 @@ pub fn runtime_directories() -> Vec<PathBuf> {
     all
 }
 
-/// Returns whether a directory has the name that its owner's directory of runs has.
+/// Returns whether `path` is a directory of runs, named after its owner: `tracer-` and the owner's user id.
 fn is_named_by_owner(path: &Path) -> bool {
     let user = path.file_name().and_then(|name| name.to_str()?.strip_prefix("tracer-")?.parse().ok());
     user.is_some() && super::private_directory_of(path) == user
@@ -319,12 +322,12 @@ fn both_runtime_directories() -> [PathBuf; 2] {
     [Path::new("/dev/shm").join(&name), std::env::temp_dir().join(name)]
 }
 
-/// Returns the random id of this boot of the machine.
+/// Returns the random id that the kernel has chosen when the machine was started.
 pub fn boot_id() -> Vec<u8> {
     std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim_ascii().to_vec()
 }
 
-/// Returns whether the kernel itself relies on the processor's counter being the same on all cores.
+/// Returns whether the kernel relies on the processor's counter being the same on all cores.
 ///
 /// The kernel removes `tsc` from its list of available clock sources if it finds the counters unstable or different.
 pub fn counter_is_trusted() -> bool {
@@ -346,8 +349,8 @@ pub fn since_boot_ns() -> Option<u64> {
     super::unix::clock_ns(libc::CLOCK_BOOTTIME)
 }
 
-/// Reads the accuracy of the wall clock, and changes nothing. If the thread is under a filter of system calls
-/// (seccomp), this makes no system call, because the filter may end the process for it, and returns no values.
+/// Reads how accurate the wall clock is, without changing anything. If a filter of system calls (seccomp) applies to
+/// the thread, makes no system call, because the filter might end the process, and returns no values.
 pub fn wall_quality() -> WallQuality {
     if has_seccomp_filter() {
         return WallQuality::default();

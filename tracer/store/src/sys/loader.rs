@@ -16,20 +16,21 @@ use trace_format::meta::{AddressRange, Between, Module};
 
 use super::LoadedModules;
 
-/// The lower half of this word is the number of this library's threads that hold the loader's lock, to look at the
-/// modules, or that wait for it. The upper half is the id of the threads' process.
+/// The number of threads of this library that hold the loader's lock or wait for it, in the lower half of the word; and
+/// the id of their process, in the upper half.
 ///
 /// ```text
 ///   (any, 0) ── a look begins ──► (own id, 1) ── more of them begin and end ──► (own id, n) ── all end ──► (own id, 0)
 /// ```
 ///
 /// A child that is forked while the number is not 0 has a copy of the word and of the lock. No thread of the child will
-/// ever release its copy of the lock, so the child must not wait for it. Relaxed: the child's copy of the word is that
-/// of the moment of the fork.
+/// ever release that copy of the lock, so the child must not wait for it. Relaxed: a child has the word's value at the
+/// moment of the fork.
 static HOLDERS: AtomicU64 = AtomicU64::new(0);
 
-/// Calls `look`, which may take the loader's lock; returns `None` if the lock would never be free. If `look` is left by
-/// a jump or a panic, its thread counts as a holder for ever: children that are forked afterwards get `None`.
+/// Calls `look`, which may take the loader's lock. Returns `None`, without calling `look`, in a forked child in which
+/// the lock will never be released. If a jump or a panic leaves `look`, the lock counts as held for ever: children that
+/// are forked afterwards get `None`.
 pub fn with_loader_lock<T>(look: impl FnOnce() -> T) -> Option<T> {
     let own = u64::from(std::process::id()) << 32;
     let begin = |holders: u64| match holders as u32 {
@@ -44,7 +45,7 @@ pub fn with_loader_lock<T>(look: impl FnOnce() -> T) -> Option<T> {
     Some(seen)
 }
 
-/// Returns the number of modules that were loaded so far, and the number of modules that were unloaded. Takes the
+/// Returns the number of modules that were ever loaded, and the number of modules that were unloaded. Takes the
 /// loader's lock, for a few nanoseconds. Returns `None` in a child that was forked while its parent had the lock.
 pub fn module_counts() -> Option<(u64, u64)> {
     unsafe extern "C" fn first(
@@ -76,8 +77,8 @@ unsafe fn counts_in(info: *const libc::dl_phdr_info, bytes: usize) -> (u64, u64)
     unsafe { ((*info).dlpi_adds, (*info).dlpi_subs) }
 }
 
-/// Returns the files that are mapped as code now. Takes the loader's lock, for some microseconds, and
-/// allocates under it: traced threads must not call it. Returns `None` in the same case as [`module_counts`].
+/// Returns the files that are mapped as code now. Holds the loader's lock for some microseconds, and allocates memory
+/// meanwhile, so traced threads must not call this function. Returns `None` in the same case as [`module_counts`].
 pub fn loaded_modules() -> Option<LoadedModules> {
     unsafe extern "C" fn each(
         info: *mut libc::dl_phdr_info,
@@ -105,8 +106,8 @@ pub fn loaded_modules() -> Option<LoadedModules> {
 /// The path of the kernel's link to the file with which the process was started.
 const STARTED: &str = "/proc/self/exe";
 
-/// Returns the path of the program that this process runs, without the mark that the kernel adds if the file was
-/// deleted or replaced.
+/// Returns the path of the program that this process runs, without the suffix ` (deleted)` that the kernel adds if the
+/// file was deleted or replaced.
 #[must_use]
 pub fn executable() -> PathBuf {
     let Ok(path) = std::fs::read_link(STARTED) else {
@@ -124,16 +125,16 @@ pub fn executable() -> PathBuf {
     if has_this_name { path } else { before }
 }
 
-/// Returns a path by which the file of the program can be opened, even if it was deleted.
+/// Returns a path by which the file of the running program can be opened, even if it was deleted.
 #[must_use]
 pub fn executable_file() -> PathBuf {
     let path = std::fs::read_link(STARTED).ok();
     path.and_then(|path| program_of_loader(&path)).unwrap_or_else(|| STARTED.into())
 }
 
-/// Returns the path of the program if the process was started with the loader (`ld.so ./app`), and `started` is the
-/// path of the loader: the kernel has mapped no other loader for it, and a loader of GNU replaces the path in the
-/// auxiliary vector.
+/// Returns the path of the program if the process was started through the loader (`ld.so ./app`), in which case
+/// `started` is the loader's path; `None` otherwise. Such a process is recognized by the kernel having mapped no loader
+/// for it. The program's path is in the auxiliary vector, where the loader of GNU has replaced its own path.
 fn program_of_loader(started: &Path) -> Option<PathBuf> {
     let name = started.file_name()?.as_bytes();
     let is_loader = [&b"ld-"[..], b"ld.so", b"ld64"].iter().any(|start| name.starts_with(start));
@@ -153,10 +154,10 @@ fn path_at_start() -> Option<PathBuf> {
     std::fs::canonicalize(given).ok().or_else(|| Some(std::env::current_dir().ok()?.join(given)))
 }
 
-/// Returns the module that the loader's description `info` describes; `None` if it has no code.
+/// Makes a `Module` from the loader's description `info`; returns `None` if the module has no code.
 ///
 /// # Safety
-/// `info` is from the loader, which keeps the module mapped meanwhile.
+/// `info` comes from the loader, and the module stays mapped during the call.
 unsafe fn module_in(info: &libc::dl_phdr_info) -> Option<Module> {
     // SAFETY: the headers are mapped with the module.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
@@ -193,7 +194,8 @@ unsafe fn module_in(info: &libc::dl_phdr_info) -> Option<Module> {
     })
 }
 
-/// Returns the GNU build-id among the notes of a segment with the given alignment.
+/// Returns the build-id of GNU that is among `notes`, the contents of a segment of notes; `align` is the segment's
+/// alignment.
 fn build_id_in(notes: &[u8], align: u64) -> Option<Vec<u8>> {
     const BUILD_ID: u32 = 3;
     let align = if align == 8 { 8 } else { 4 };

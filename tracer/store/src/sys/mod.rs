@@ -75,20 +75,20 @@ use trace_format::meta::Module;
 /// The modules of a process at one moment, as the system reports them: the files that are mapped as code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadedModules {
-    /// The number of modules that were loaded so far, and the number of modules that were unloaded.
+    /// The number of modules that the process has ever loaded, and the number of modules that it has unloaded.
     pub counts: (u64, u64),
     /// The modules that are loaded now, without the times at which they were loaded.
     pub modules: Vec<Module>,
 }
 
-/// The accuracy of the wall clock, as the system reports it. A value that the system does not report is `None`.
+/// How accurate the wall clock is, as the system reports it. A value that the system does not report is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WallQuality {
-    /// The greatest error of the wall clock, in nanoseconds.
+    /// The most by which the wall clock may be wrong, in nanoseconds.
     pub error: Option<u64>,
-    /// The status bits of the wall clock.
+    /// The status bits of the wall clock, as Linux's `adjtimex` reports them (`STA_...`).
     pub status: Option<u32>,
-    /// The number of the wall clock's state.
+    /// The state of the wall clock, as Linux's `adjtimex` returns it (`TIME_...`).
     pub state: Option<u32>,
 }
 
@@ -99,7 +99,7 @@ pub struct FileIdentity {
     pub device: u64,
     /// The file's inode number, which is unique on its device.
     pub inode: u64,
-    /// The number of names that the file has; 0 when it was deleted.
+    /// The number of names (hard links) that the file has; 0 if the file was deleted.
     pub links: u64,
     /// The file's size in bytes.
     pub length: u64,
@@ -113,7 +113,7 @@ impl FileIdentity {
     }
 
     /// Returns whether this is the file with the number `inode` on `device`. On Windows the device may be unknown (0),
-    /// and then only the number counts: [`open_file_identity`] does not read the device, and Wine does not report the
+    /// and then only `inode` is compared: [`open_file_identity`] does not read the device, and Wine does not report the
     /// device of a file that was renamed while it was open.
     pub fn is(&self, device: u64, inode: u64) -> bool {
         let is_device_unknown = cfg!(windows) && (self.device == 0 || device == 0);

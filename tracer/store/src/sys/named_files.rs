@@ -1,15 +1,15 @@
-//! Functions for systems on which every file has a name.
+//! Functions for systems that do not support files without a name.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Returns `None`: this system has no files without names.
+/// Returns `None`: this system does not support files without a name.
 pub fn create_unnamed_file(_directory: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Returns an error: this system has no files without names.
+/// Returns an error: this system does not support files without a name.
 pub fn link_unnamed_file(_file: &File, _path: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -23,14 +23,14 @@ pub fn check_file_creation(_directory: &Path, probe: &Path) -> io::Result<()> {
     std::fs::remove_file(probe)
 }
 
-/// Returns an error: only rings of other users are copied to scratch files, and on this system no process reads such
-/// rings.
+/// Returns an error. Scratch files are needed only for copies of other users' rings, and on this system no process
+/// reads other users' rings.
 pub fn create_scratch_file() -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns the part of the file's first `length` bytes from `at` on as one range, because this system does not report
-/// holes.
+/// Returns the file's bytes from `at` to `length` as one range: this system does not report holes (ranges that were
+/// never written). Returns `None` if `at` is not below `length`.
 pub fn next_data(_file: &File, at: u64, length: u64) -> Option<std::ops::Range<u64>> {
     (at < length).then_some(at..length)
 }

@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 
 use super::FileIdentity;
 
-/// Whether a deleted file keeps its name, and its directory, until all processes have closed it.
+/// Whether a deleted file keeps its name, and prevents its directory from being deleted, until all processes have
+/// closed it. On Unix it does not.
 pub const OPEN_FILES_KEEP_NAMES: bool = false;
 
-/// Calls `open` once, because on these systems no process can keep others from opening a file.
+/// Calls `open` once. On Unix no retries are needed, because no process can keep others from opening a file.
 pub fn open_with_retries<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     open()
 }
@@ -35,41 +36,41 @@ pub fn make_private_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns `None`: these systems have no directory for the data of a user's programs.
+/// Returns `None`: on Unix there is no other directory for trace files if the executable's directory cannot be written.
 pub fn directory_for_traces() -> Option<PathBuf> {
     None
 }
 
-/// Makes the directory `path`, and those above it that are missing, which only this user can enter; directories that
-/// exist stay unchanged.
+/// Makes the directory `path`, and the directories above it that are missing. Only this user can enter the new
+/// directories; directories that exist stay unchanged.
 pub fn make_directories(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).recursive(true).create(path)
 }
 
 thread_local! {
-    /// The user whose rights to files the calling thread has taken; `None` if the thread has the rights of its process.
+    /// The user whose rights to files the calling thread has taken; `None` if it has the rights of the process.
     static FILE_USER: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Stores that the calling thread has the rights of `user` to files from here on.
+/// Notes that the calling thread has the rights to files of the user `user` from now on.
 #[cfg(target_os = "linux")]
 pub(super) fn set_file_user(user: u32) {
     FILE_USER.set(Some(user));
 }
 
-/// Returns the user whose rights to files the calling thread has.
+/// Returns the id of the user whose rights to files the calling thread has.
 pub fn effective_user() -> u32 {
     FILE_USER.get().unwrap_or_else(process_user)
 }
 
-/// Returns the user whose rights the process has.
+/// Returns the id of the user whose rights the process has.
 fn process_user() -> u32 {
     // SAFETY: the call only reads an id.
     unsafe { libc::geteuid() }
 }
 
-/// Returns whether a file belongs to a user whom this process need not trust: neither its own user nor root. Such a
-/// file may become shorter at any moment, so it is never mapped.
+/// Returns whether a file belongs to a user whom this process need not trust: to neither the user of the process nor
+/// root. The owner may truncate such a file at any moment, so it is never mapped.
 pub fn is_of_another_user(found: &Metadata) -> bool {
     ![process_user(), 0].contains(&found.uid())
 }
@@ -100,15 +101,16 @@ pub fn is_private_directory(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|f| f.is_dir() && f.uid() == user && f.mode() & 0o077 == 0)
 }
 
-/// Returns the owner of the directory `path`, if it is not a link, only its owner can enter it, and this user may enter
-/// it, as its owner or as root.
+/// Returns the user id of the owner of the directory `path`, if only the owner can enter the directory, and this
+/// process has the rights of the owner or of root. Returns `None` otherwise, and if `path` is a link.
 pub fn private_directory_of(path: &Path) -> Option<u32> {
     let found = std::fs::symlink_metadata(path).ok()?;
     let may = [found.uid(), 0].contains(&effective_user());
     (may && found.is_dir() && found.mode() & 0o077 == 0).then(|| found.uid())
 }
 
-/// Makes a new file, readable and writable by its owner only; fails if the name exists, even as a link.
+/// Makes a new file that only its owner can read and write. Fails if the name exists, even as a link that leads
+/// nowhere.
 pub fn create_private_file(path: &Path) -> io::Result<File> {
     // `create_new` is O_CREAT|O_EXCL, which follows no link; std adds O_CLOEXEC.
     let file = OpenOptions::new()
@@ -124,7 +126,7 @@ pub fn create_private_file(path: &Path) -> io::Result<File> {
 }
 
 /// Gives a file a descriptor whose number is greater than those of the standard streams. If the host has closed a
-/// standard stream, a file of the tracer must not get its number, because the host would write into that file.
+/// standard stream, a file of the tracer must not get the stream's number, because the host would write into that file.
 fn above_standard_streams(file: File) -> io::Result<File> {
     if file.as_raw_fd() > libc::STDERR_FILENO {
         return Ok(file);
@@ -138,21 +140,22 @@ fn above_standard_streams(file: File) -> io::Result<File> {
     }
 }
 
-/// Opens a regular file of this user, not through a link, for reading and writing.
+/// Opens a regular file that belongs to this user for reading and writing. Fails if `path` is a link.
 pub fn open_own_file(path: &Path) -> io::Result<File> {
     open_own(path, true, &[effective_user()])
 }
 
-/// Opens a file of this user for appending: each write goes to its current end. Makes the file if it does not exist.
+/// Opens a file of this user for appending, so that each write goes to the end that the file has then. Makes the file
+/// if it does not exist.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     is_own(options.open(path)?, &[effective_user()])
 }
 
-/// Opens a regular file that a ring of this user names, not through a link, for reading and writing. For root, the file
-/// may belong to another user, to which the process had switched when it made the file. The caller must check that the
-/// opened file is the one that the ring names.
+/// Opens a regular file, which a ring of this user names, for reading and writing. Fails if `path` is a link. If this
+/// user is root, the file may belong to another user, because the process may have switched to that user before it made
+/// the file. The caller must check that the opened file is the one that the ring names.
 pub fn open_named_file(path: &Path) -> io::Result<File> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if effective_user() == 0 => open_own(path, true, &[0, found.uid()]),
@@ -160,8 +163,8 @@ pub fn open_named_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens for reading a regular file, not through a link, that belongs to this user, or that belongs to `user` and that
-/// this user may read.
+/// Opens a regular file for reading. Fails if `path` is a link, or if the file belongs neither to this user nor to
+/// `user`.
 pub fn open_file_of_user_to_read(path: &Path, user: u32) -> io::Result<File> {
     open_own(path, false, &[effective_user(), user])
 }
@@ -172,7 +175,7 @@ fn open_own(path: &Path, write: bool, users: &[u32]) -> io::Result<File> {
     is_own(OpenOptions::new().read(true).write(write).custom_flags(flags).open(path)?, users)
 }
 
-/// Returns the file if it is a regular file of one of these users.
+/// Returns the file if it is a regular file that belongs to one of `users`; an error otherwise.
 fn is_own(file: File, users: &[u32]) -> io::Result<File> {
     let found = file.metadata()?;
     if !found.is_file() || !users.contains(&found.uid()) {
@@ -189,7 +192,7 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     std::fs::canonicalize(path)
 }
 
-/// Gives a file the name `to` in addition to the name `from`, which the caller removes.
+/// Gives the file named `from` the further name `to`, as a hard link. The caller then removes the name `from`.
 ///
 /// # Errors
 /// The name exists already, or the system refuses it.
@@ -202,8 +205,8 @@ pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()))
 }
 
-/// Takes a write lock on one byte of the file, without waiting; `command` is the command of `fcntl` for the kind of
-/// lock.
+/// Takes a write lock on one byte of the file, or fails at once. `command` is the command of `fcntl` that says which
+/// type of lock is taken.
 pub(super) fn set_lock(file: &File, command: libc::c_int, byte: u32) -> io::Result<()> {
     // SAFETY: the descriptor is open; the request is plain memory.
     let result = unsafe {
@@ -228,14 +231,14 @@ pub fn open_file_identity(file: &File) -> io::Result<FileIdentity> {
     file_identity(file)
 }
 
-/// Returns the identity of the file at `path`; if that is a link, of the link itself.
+/// Returns the identity of the file at `path`. If `path` is a link, returns the identity of the link itself.
 pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
     let found = std::fs::symlink_metadata(path)?;
     Ok(FileIdentity { device: found.dev(), inode: found.ino(), links: found.nlink(), length: found.len() })
 }
 
-/// Returns the device and the inode number of the directory at `path`; if a link is there, of the directory to which it
-/// leads.
+/// Returns the device and the inode number of the directory at `path`. If `path` is a link, returns those of the
+/// directory to which it leads.
 pub fn directory_identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
@@ -253,8 +256,8 @@ pub fn descriptor_limit() -> usize {
     usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }
 
-/// Returns the current limit of the length, in bytes, of files that this process writes: a write beyond it raises a
-/// signal.
+/// Returns the current limit, in bytes, on the size of files that this process writes. A write beyond the limit raises
+/// a signal.
 pub fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
     // SAFETY: the result is plain memory.

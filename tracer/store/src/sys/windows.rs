@@ -1,4 +1,5 @@
-//! Functions for Windows. docs/systems.md describes the guarantees on Windows, and says which are weaker than on Linux.
+//! The functions of this folder for Windows. docs/systems.md describes the guarantees on Windows, and says which are
+//! weaker than on Linux.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
 use std::ffi::OsStr;
@@ -24,8 +25,8 @@ use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerf
 use super::{FileIdentity, WallQuality, windows_rights as rights};
 use crate::variables;
 
-/// The system's `SYSTEM_TIMEOFDAY_INFORMATION`, whose fields its headers leave out. Source: `phnt`, the headers of
-/// System Informer.
+/// The structure `SYSTEM_TIMEOFDAY_INFORMATION` of the system, whose fields the system's own headers do not declare.
+/// Source: `phnt`, the headers of System Informer.
 #[repr(C)]
 #[derive(Default)]
 struct TimeOfDay {
@@ -38,8 +39,8 @@ struct TimeOfDay {
     sleep_bias: i64,
 }
 
-/// Returns the directory that contains the directories of this user's runs: in the user's own data, which only the
-/// user and administrators may enter.
+/// Returns the directory that contains the directories of this user's runs. It is in the user's local application data,
+/// which only the user and administrators may enter.
 pub fn runtime_directory() -> PathBuf {
     let own = variables::value(variables::LOCAL_DATA);
     own.map_or_else(std::env::temp_dir, PathBuf::from).join("tracer")
@@ -63,12 +64,12 @@ pub fn make_directories(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Returns 0: users have no numbers on Windows.
+/// Returns 0: on Windows users have no numbers.
 pub fn effective_user() -> u32 {
     0
 }
 
-/// Returns `false`: a mapped file cannot become shorter on Windows.
+/// Returns false: on Windows a mapped file cannot be truncated, so files of any user can be mapped.
 pub fn is_of_another_user(_found: &std::fs::Metadata) -> bool {
     false
 }
@@ -97,7 +98,7 @@ pub fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()
     Ok(())
 }
 
-/// Makes a new file that others may read and rename while it is open; fails if the name exists.
+/// Makes a new file that other processes may read, write and rename while it is open. Fails if the name exists.
 pub fn create_private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -107,8 +108,8 @@ pub fn create_private_file(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Calls `open` again, for at most two seconds, while it fails because another process has opened the file without
-/// sharing it. Virus scanners do that for a moment.
+/// Calls `open`. If that fails because another process has the file open without sharing it, as virus scanners do for a
+/// moment, tries again for at most two seconds.
 pub fn open_with_retries<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     const SHARING_VIOLATION: i32 = 32;
     const MAX_WAIT: Duration = Duration::from_secs(2);
@@ -140,29 +141,29 @@ pub fn open_named_file(path: &Path) -> io::Result<File> {
     open_own_file(path)
 }
 
-/// Opens a file for reading, and shares it fully with other processes. Ignores `_user`: on Windows, the owner of a file
-/// has no number.
+/// Opens a file for reading, so that other processes may still read, write and delete it. Ignores `_user`: on Windows
+/// users have no numbers.
 pub fn open_file_of_user_to_read(path: &Path, _user: u32) -> io::Result<File> {
     open_with_retries(|| OpenOptions::new().read(true).open(path))
 }
 
-/// Returns the path whose bytes in std's encoding are `bytes`; replaces bytes that are not UTF-8.
+/// Returns the path that `bytes` contain in UTF-8. Bytes that are not UTF-8 are replaced.
 pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Sets the file's size to `bytes`. Its space is not reserved.
+/// Sets the file's size to `bytes`. No space is reserved in the file system.
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)
 }
 
-/// Makes the file long enough for `bytes` bytes from `offset` on. Its space is not reserved.
+/// Makes the file long enough for `bytes` bytes from `offset` on. No space is reserved in the file system.
 pub fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     if file.metadata()?.len() < offset + bytes { file.set_len(offset + bytes) } else { Ok(()) }
 }
 
-/// Prepares the pages of a shared mapping, so that the first thread that touches them need not wait for the system.
-/// Threads may write there meanwhile.
+/// Makes the system map the pages of a shared mapping in advance, so that the first thread that accesses them need not
+/// wait for the system. Other threads may write to these pages during the call.
 pub fn populate(start: *mut u8, bytes: usize) {
     const PAGE: usize = 4096;
     // On other processors, the system prepares each page when it is touched.
@@ -182,18 +183,18 @@ pub fn is_private_directory(path: &Path) -> bool {
     rights::is_private_directory(path)
 }
 
-/// Returns 0, which stands for this user because users have no numbers on Windows, if `path` is a directory that only
-/// this user can enter.
+/// Returns 0 if `path` is a directory that only this user can enter, and `None` otherwise. The 0 stands for this user:
+/// on Windows users have no numbers.
 pub fn private_directory_of(path: &Path) -> Option<u32> {
     is_private_directory(path).then(effective_user)
 }
 
-/// Returns an error: a thread cannot act for another user on this system.
+/// Returns an error: on this system no thread acts for another user.
 pub fn begin_as_user(_user: u32, _work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Takes a lock that stands for one byte of the file, without waiting. The lock is on a byte far after the file's end,
+/// Takes a lock that stands for one byte of the file, or fails at once. The locked byte lies far beyond the file's end,
 /// because other processes cannot read locked bytes.
 pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     const LOCK_OFFSET: u32 = 1 << 30;
@@ -202,39 +203,42 @@ pub fn hold_lock(file: &File, byte: u32) -> io::Result<()> {
     if locked == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether a mapping of a file keeps the locks that were taken through the handle from which the mapping was made.
+/// Whether a mapping of a file keeps the locks that were taken through the handle with which it was mapped, even after
+/// the handle is closed. On Windows it does not.
 pub const MAPPINGS_HOLD_LOCKS: bool = false;
 
-/// Whether a deleted file keeps its name, and its directory, until all processes have closed it.
+/// Whether a deleted file keeps its name, and prevents its directory from being deleted, until all processes have
+/// closed it. On Windows it does.
 pub const OPEN_FILES_KEEP_NAMES: bool = true;
 
-/// Does nothing: there is no `fork`.
+/// Does nothing: Windows has no `fork`.
 pub fn exclude_from_forks(_start: *mut u8, _bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns an error: a thread has no handles of its own on Windows.
+/// Returns an error: on Windows a thread cannot have a table of handles of its own.
 pub fn take_own_descriptors() -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Returns false: on Windows, an error because too many files are open is not distinguished from others.
+/// Returns false: on Windows the tracer does not recognize errors whose cause is that too many files are open.
 pub fn is_descriptor_limit_error(_error: &io::Error) -> bool {
     false
 }
 
-/// Returns the number of files that the tracer assumes that this process may have open; the system has no such limit.
+/// Returns the number of files that this process may have open. Windows has no such limit, so this is an assumption.
 pub fn descriptor_limit() -> usize {
     4096
 }
 
-/// Returns the limit of the length, in bytes, of files that this process writes: none.
+/// Returns the limit, in bytes, on the size of files that this process writes: the largest number, because Windows has
+/// no such limit.
 pub fn file_size_limit() -> u64 {
     u64::MAX
 }
 
-/// Returns the identity and the current state of an open file. A deleted file keeps its name until all processes have
-/// closed it, but counts as a file without a name.
+/// Returns the identity and the current state of an open file. If the file was deleted, `links` is 0, although the name
+/// stays until all processes have closed the file.
 pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
     let mut found = BY_HANDLE_FILE_INFORMATION::default();
     // SAFETY: the handle is open; the result is plain memory of the size and layout that the system writes.
@@ -246,9 +250,9 @@ pub fn file_identity(file: &File) -> io::Result<FileIdentity> {
 
 /// Returns the same as [`file_identity`], except that the device is 0 (unknown).
 ///
-/// This is for repeated checks of open files. Under Wine, reading the device's number is a request to another
-/// process. If the process ends during the request, together with the requesting thread, the last thread may wait for
-/// ever, because Wine 8 holds its lock of the process's memory during the request.
+/// This is for repeated checks of open files. Under Wine, reading the device's number is a request to another process.
+/// Wine 8 holds its lock on the process's memory during the request: if the process ends then, and with it the
+/// requesting thread, the last thread of the process may wait for that lock for ever.
 pub fn open_file_identity(file: &File) -> io::Result<FileIdentity> {
     let handle = file.as_raw_handle();
     let (mut done, mut inode) = (IO_STATUS_BLOCK::default(), 0_u64);
@@ -271,7 +275,7 @@ pub fn open_file_identity(file: &File) -> io::Result<FileIdentity> {
     Ok(FileIdentity { device: 0, inode, links, length: standard.EndOfFile as u64 })
 }
 
-/// Returns the identity of the file at `path`; if that is a link, of the link itself.
+/// Returns the identity of the file at `path`. If `path` is a link, returns the identity of the link itself.
 pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
     let mut options = OpenOptions::new();
     options
@@ -280,12 +284,12 @@ pub fn path_identity(path: &Path) -> io::Result<FileIdentity> {
     file_identity(&options.open(path)?)
 }
 
-/// Returns `None`: all processes see the same directory at a path.
+/// Returns `None`: on Windows all processes see the same directory at a path, so no identity is needed.
 pub fn directory_identity(_path: &Path) -> Option<(u64, u64)> {
     None
 }
 
-/// Returns the identity of the file at `path`; if that is a link, of its target.
+/// Returns the identity of the file at `path`. If `path` is a link, returns the identity of its target.
 pub fn target_identity(path: &Path) -> io::Result<FileIdentity> {
     file_identity(
         &OpenOptions::new()
@@ -295,10 +299,9 @@ pub fn target_identity(path: &Path) -> io::Result<FileIdentity> {
     )
 }
 
-/// Returns the canonical form of `path`: without links, with the case of letters that the file system has stored, and
-/// without the prefix that the system itself uses, which users do not know. If the system does not report the
-/// canonical form of an existing file (Wine does not for long paths), returns the absolute path, with the case of the
-/// last name taken from its directory.
+/// Returns the canonical form of `path`: without links, with upper and lower case as the file system has stored it, and
+/// without the prefix `\\?\` of the system. If the system does not report the canonical form of an existing file (Wine
+/// does not for long paths), returns the absolute path, in which only the last name has the stored case.
 ///
 /// # Errors
 /// No file is at `path`, or it cannot be opened.
@@ -310,7 +313,7 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     Ok(real.to_str().and_then(without_prefix).map(PathBuf::from).unwrap_or(real))
 }
 
-/// Returns the path with its last name in the case that the directory has stored.
+/// Returns the path with its last name in the upper and lower case that the directory has stored.
 fn with_last_name_as_written(path: PathBuf) -> PathBuf {
     let lowercase = |name: &OsStr| name.to_string_lossy().to_lowercase();
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return path };
@@ -321,7 +324,7 @@ fn with_last_name_as_written(path: PathBuf) -> PathBuf {
     written.map_or_else(|| path.clone(), |written| directory.join(written))
 }
 
-/// Returns a path without the prefix that the system itself uses, `\\?\`; `None` if the path has no such prefix.
+/// Returns the path without the prefix `\\?\`, which the system itself uses; `None` if the path has no such prefix.
 pub(super) fn without_prefix(path: &str) -> Option<String> {
     match path.strip_prefix(r"\\?\UNC\") {
         Some(share) => Some(format!(r"\\{share}")),
@@ -329,8 +332,8 @@ pub(super) fn without_prefix(path: &str) -> Option<String> {
     }
 }
 
-/// Gives a file, which may be open, the name `to` instead of `from`. A link would not do: the caller would have to
-/// delete `from`, and a name disappears only when the file is closed.
+/// Renames a file, which may be open, from `from` to `to`. A hard link would not do: the caller would have to delete
+/// the name `from`, which does not disappear before the file is closed.
 ///
 /// # Errors
 /// The name exists already, or the system refuses it.
@@ -343,7 +346,8 @@ pub fn give_name(from: &Path, to: &Path) -> io::Result<()> {
     })
 }
 
-/// Returns the path with a zero at its end, in the form that the system accepts in any length.
+/// Returns the path as a text in UTF-16 that ends with a zero, with the prefix `\\?\`, so that the system accepts any
+/// length.
 pub(super) fn verbatim(path: &Path) -> io::Result<Vec<u16>> {
     let absolute = std::path::absolute(path)?;
     let path: Vec<u16> = absolute.as_os_str().encode_wide().collect();
@@ -358,8 +362,8 @@ pub(super) fn verbatim(path: &Path) -> io::Result<Vec<u16>> {
     Ok(prefix.encode_utf16().chain(rest.iter().copied()).chain([0]).collect())
 }
 
-/// Returns the directory for the trace files of programs that are in a directory that the user may not write, such as
-/// that of installed programs.
+/// Returns the directory for trace files of programs whose own directory this user may not write, such as installed
+/// programs.
 pub fn directory_for_traces() -> Option<PathBuf> {
     variables::value(variables::LOCAL_DATA).map(|own| PathBuf::from(own).join("tracer-files"))
 }
@@ -369,8 +373,9 @@ pub fn runtime_directories() -> Vec<PathBuf> {
     vec![runtime_directory()]
 }
 
-/// Returns the time at which the system was started, by a clock that is never set: it is the same in all processes
-/// until the next start. Returns an empty id if the system does not report it.
+/// Returns the time at which the system was started, as an id of the boot. The time comes from a clock that is never
+/// set, so it is the same in all processes until the next start. Returns an empty id if the system does not report the
+/// time.
 pub fn boot_id() -> Vec<u8> {
     let mut time = TimeOfDay::default();
     let bytes = size_of::<TimeOfDay>() as u32;
@@ -388,8 +393,8 @@ pub fn boot_id() -> Vec<u8> {
     if status < 0 || time.boot == 0 { Vec::new() } else { format!("{boot:x}").into_bytes() }
 }
 
-/// Returns whether the processor's counter is the same on all cores, which is true if the system itself uses the
-/// counter. If the system does not trust the counter, it uses a timer of the machine, which has a known frequency.
+/// Returns whether the processor's counter is the same on all cores. It is if the system itself uses the counter as its
+/// performance counter; otherwise the system uses a timer of the machine, which shows in its frequency.
 pub fn counter_is_trusted() -> bool {
     is_of_processor(counts_per_second())
 }
@@ -427,7 +432,7 @@ pub fn monotonic_ns() -> u64 {
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
-/// Reads the raw monotonic clock, in nanoseconds.
+/// Reads the clock that is never adjusted, in nanoseconds. On Windows it is the monotonic clock.
 pub fn raw_ns() -> Option<u64> {
     Some(monotonic_ns())
 }

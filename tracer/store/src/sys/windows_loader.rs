@@ -1,8 +1,9 @@
 //! The list of files that are mapped as code on Windows, from the process's own list of modules.
 //!
-//! The flusher reads the list as a debugger reads that of another process: with copies of memory, which may fail, and
-//! without the loader's lock. A thread that has the lock may wait for the flusher: the destructor of a thread-local
-//! that traces into a full ring. The loader's notifications count the modules that are loaded and unloaded.
+//! The flusher reads the list without the loader's lock, in the way in which a debugger reads the list of another
+//! process: it copies memory by a system call, which may fail. The flusher must not wait for the lock, because a thread
+//! that holds it may wait for the flusher, for example in a destructor of a thread-local that traces into a full ring.
+//! The loader's notifications count the modules that are loaded and unloaded.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
 use std::ffi::{CStr, c_void};
@@ -26,12 +27,12 @@ unsafe extern "system" {
     fn RtlGetCurrentPeb() -> *const PEB;
 }
 
-/// The number of modules that the loader has reported as loaded since [`count_modules`] was called. Relaxed: if a look
-/// at the modules misses one of them, a later look finds it.
+/// The number of modules that the loader has reported as loaded since [`count_modules`] was called. Relaxed: if one
+/// reading of the list of modules misses a new module, a later reading finds it.
 static LOADED_COUNT: AtomicU64 = AtomicU64::new(0);
 /// The number of modules that the loader has reported as unloaded; see [`LOADED_COUNT`].
 static UNLOADED_COUNT: AtomicU64 = AtomicU64::new(0);
-/// Whether modules are counted: false ──Release──► true, for ever.
+/// Whether loaded and unloaded modules are counted: false ──Release──► true, for ever.
 static COUNTS: AtomicBool = AtomicBool::new(false);
 
 /// Counts a module. The loader calls this, with its lock held, when a module was loaded or is being unloaded.
@@ -42,7 +43,8 @@ unsafe extern "system" fn on_change(reason: u32, _module: *const c_void, _contex
 }
 
 /// Registers a callback of the loader, which counts loaded and unloaded modules from now on. The code of this library
-/// must stay loaded. This function takes the loader's lock, so no other thread may be waiting for the calling thread.
+/// must stay loaded. This function takes the loader's lock, so it must not be called while another thread waits for the
+/// calling thread.
 pub fn count_modules() {
     type OnChange = unsafe extern "system" fn(u32, *const c_void, *mut c_void);
     type Register = unsafe extern "system" fn(u32, OnChange, *mut c_void, *mut *mut c_void) -> i32;
@@ -65,7 +67,8 @@ pub fn count_modules() {
     });
 }
 
-/// Returns the numbers of modules that were loaded and unloaded since counting began; `None` if they are not counted.
+/// Returns the number of modules that were loaded since counting began, and the number of modules that were unloaded;
+/// `None` if modules are not counted.
 pub fn module_counts() -> Option<(u64, u64)> {
     COUNTS
         .load(Ordering::Acquire)
@@ -90,7 +93,8 @@ pub fn loaded_modules() -> Option<LoadedModules> {
 
 /// Returns the modules in the loader's list; `None` if there is no list yet.
 fn listed() -> Option<Vec<Module>> {
-    /// A limit above the number of modules of any process, so that the loop ends if the list changes meanwhile.
+    /// A limit above the number of modules of any process. It makes sure that the loop ends even if the list changes
+    /// meanwhile.
     const MAX_MODULES: usize = 1 << 14;
     // SAFETY: the process's description, and that of its loader, exist as long as the process.
     let head = unsafe { &raw const (*RtlGetCurrentPeb()).Ldr.as_ref()?.InMemoryOrderModuleList };
@@ -108,7 +112,7 @@ fn listed() -> Option<Vec<Module>> {
     Some(modules)
 }
 
-/// Reads the loader's entry of the module whose links in the loader's list are at `links`.
+/// Reads the loader's entry of a module; `links` is the address of the entry's links to its neighbours in the list.
 fn read_entry(links: *const LIST_ENTRY) -> Option<LDR_DATA_TABLE_ENTRY> {
     let mut entry = LDR_DATA_TABLE_ENTRY::default();
     let address = links.addr().wrapping_sub(offset_of!(LDR_DATA_TABLE_ENTRY, InMemoryOrderLinks));
@@ -118,7 +122,7 @@ fn read_entry(links: *const LIST_ENTRY) -> Option<LDR_DATA_TABLE_ENTRY> {
     Some(entry)
 }
 
-/// Returns the module of an entry; `None` if the module has no code, or was unloaded.
+/// Makes a `Module` from the loader's entry; returns `None` if the module has no code, or was unloaded.
 fn module(entry: &LDR_DATA_TABLE_ENTRY) -> Option<Module> {
     let address = entry.DllBase.addr();
     let headers = Headers::parse(&read(address, HEADERS)?)?;
@@ -145,7 +149,7 @@ fn read(address: usize, bytes: usize) -> Option<Vec<u8>> {
     Some(copy)
 }
 
-/// Copies the process's memory from `address` on, which may not exist, to `copy`; `None` if it does not exist.
+/// Copies the process's memory from `address` on to `copy`; returns `None` if there is no memory at these addresses.
 fn read_into(address: usize, copy: &mut [u8]) -> Option<()> {
     let (from, mut read) = (ptr::without_provenance(address), 0);
     // SAFETY: the copy and the result may be written; the system refuses to read memory that does not exist.

@@ -2,8 +2,8 @@
 //! directory is private.
 //!
 //! A directory is *private* if it is not a link, its owner is this user, and its list of rights allows access only to
-//! this user, the system itself, or administrators, who may enter all directories anyway. The list is complete: users
-//! that it does not name have no rights.
+//! this user, the system itself, or administrators, who may enter all directories anyway. Users that the list does not
+//! name have no rights.
 #![allow(unsafe_code, reason = "calls of the system; each argued where it stands")]
 
 use std::ffi::c_void;
@@ -26,10 +26,10 @@ use windows_sys::Win32::Storage::FileSystem::{CreateDirectoryW, FILE_ATTRIBUTE_R
 use windows_sys::Win32::System::SystemServices::{ACCESS_ALLOWED_ACE_TYPE, ACCESS_DENIED_ACE_TYPE};
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
-/// The identifiers of the system itself, and of the group of administrators.
+/// The security identifiers of the system itself, and of the group of administrators.
 const TRUSTED: [&str; 2] = ["S-1-5-18", "S-1-5-32-544"];
-/// The identifiers of the creator of a file, in the rights that the file inherits from its directory, and of the owner
-/// of the file.
+/// Two security identifiers that stand for others: that of a file's creator, in rights that the file will inherit, and
+/// that of a file's owner.
 const OWNERS: [&str; 2] = ["S-1-3-0", "S-1-3-4"];
 
 /// Makes a directory that only this user can enter; files and directories in it inherit these rights. Fails if the name
@@ -40,7 +40,8 @@ pub(super) fn create_private_directory(path: &Path) -> io::Result<()> {
     create_directory(path, &format!("O:{user}D:P{rights}"))
 }
 
-/// Makes a directory with the owner and the rights that `rights` states in the system's descriptor language.
+/// Makes a directory with the owner and the rights that `rights` states in SDDL, the system's language for security
+/// descriptors.
 fn create_directory(path: &Path, rights: &str) -> io::Result<()> {
     let descriptor = Memory::of(|descriptor| {
         let text = wide(rights.encode_utf16());
@@ -64,13 +65,13 @@ fn create_directory(path: &Path, rights: &str) -> io::Result<()> {
     ok(unsafe { CreateDirectoryW(path.as_ptr(), &attributes) })
 }
 
-/// Returns the entry, in the system's descriptor language, that gives the user `sid` all rights to a directory and its
+/// Returns the entry, in SDDL, that gives the user with the security identifier `sid` all rights to a directory and its
 /// contents.
 fn allows_all(sid: &str) -> String {
     format!("(A;OICI;FA;;;{sid})")
 }
 
-/// Returns whether a directory is private.
+/// Returns whether `path` is a private directory: see the beginning of this file.
 pub(super) fn is_private_directory(path: &Path) -> bool {
     let is_directory = std::fs::symlink_metadata(path)
         .is_ok_and(|f| f.is_dir() && f.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT == 0);
@@ -118,8 +119,8 @@ fn belongs_to_this_user(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Returns whether an entry of a list of rights allows nothing, or allows rights only to an identifier that is
-/// `trusted`.
+/// Returns whether an entry of a list of rights either denies rights, or gives rights to a security identifier for
+/// which `trusted` returns true.
 fn allows_only(entry: *mut ACCESS_ALLOWED_ACE, trusted: impl Fn(&str) -> bool) -> io::Result<bool> {
     // SAFETY: this is an entry of the system; each has this head.
     match u32::from(unsafe { (*entry).Header.AceType }) {
@@ -131,7 +132,7 @@ fn allows_only(entry: *mut ACCESS_ALLOWED_ACE, trusted: impl Fn(&str) -> bool) -
     }
 }
 
-/// Returns an identifier of the user of this process, in the system's text form: the identifier of the user, or that of
+/// Returns a security identifier of this process, in text form. Depending on `kind`, it is that of the user, or that of
 /// the owner of the files that the user makes.
 fn this_user(kind: TOKEN_INFORMATION_CLASS) -> io::Result<String> {
     let mut token = ptr::null_mut();
@@ -151,7 +152,7 @@ fn this_user(kind: TOKEN_INFORMATION_CLASS) -> io::Result<String> {
     text_of(ptr::with_exposed_provenance_mut(found[0]))
 }
 
-/// Returns the text of an identifier in the system's form: `S-1-5-18`.
+/// Returns the text form of a security identifier, such as `S-1-5-18`.
 fn text_of(sid: PSID) -> io::Result<String> {
     let mut text: *mut u16 = ptr::null_mut();
     // SAFETY: this is an identifier of the system; the result may be written.

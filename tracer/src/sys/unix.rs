@@ -23,8 +23,9 @@ static ZEROED: [AtomicPtr<u8>; 4096] = [const { AtomicPtr::new(std::ptr::null_mu
 /// Whether [`ZEROED`] has ever held a page.
 static ZEROES: AtomicBool = AtomicBool::new(false);
 
-/// Registers a page that a handler of the C library zeroes in each child that the function `fork` makes, but not in a
-/// child that a direct system call makes. Returns false if there are too many pages.
+/// Registers a page to be zeroed in forked children. The C library calls a handler for that in each child that its
+/// function `fork` makes, but not in a child that a direct system call makes. Returns false if too many pages are
+/// registered.
 ///
 /// # Safety
 /// [`PAGE`] bytes at `page` may be written until [`stop_zeroing`] is called for it.
@@ -60,7 +61,7 @@ pub(super) fn stop_zeroing(page: *mut u8) {
 /// The `pthread` key whose destructor is called when a thread ends, plus one; 0 before there is a key.
 static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 
-/// The function that is called when a thread ends.
+/// The function that is called when a registered thread ends: see `create_exit_key`.
 static ON_THREAD_EXIT: Hook = Hook::new();
 
 /// Whether a new thread may be unable to run until the thread that started it has continued. On Unix no new thread is
@@ -135,13 +136,13 @@ pub(crate) fn without_signals<T>(action: impl FnOnce() -> T) -> T {
     }
 }
 
-/// The functions by which a thread makes LeakSanitizer and ThreadSanitizer ignore it; each is `None` if the program is
-/// built without that sanitizer.
+/// The functions by which a thread tells LeakSanitizer and ThreadSanitizer to ignore it. Each is `None` if the program
+/// was built without the sanitizer.
 #[derive(Clone, Copy)]
 struct Sanitizers {
     /// The function of LeakSanitizer that makes it ignore all memory that the calling thread allocates from then on.
-    /// LeakSanitizer checks while the thread is running, and would report memory that the thread moves meanwhile as
-    /// leaked.
+    /// LeakSanitizer makes its check while the thread is running; it would report memory as leaked that the thread is
+    /// just moving.
     ignore_leaks: Option<extern "C" fn()>,
     /// The functions of ThreadSanitizer that make it ignore the calling thread's reads and writes. ThreadSanitizer does
     /// not know the atomic operations of code that was compiled without it, as this library was, so it would report
@@ -162,8 +163,8 @@ impl Sanitizers {
             c"AnnotateIgnoreWritesEnd",
             c"AnnotateIgnoreReadsEnd",
         ];
-        /// The addresses of the functions; null if the program does not have the function. A forked child does not
-        /// search again, because a search takes the loader's lock.
+        /// The addresses of the sanitizers' functions, in the order of `NAMES`; null for a function that the program
+        /// does not have. A forked child does not search for them again, because the search takes the loader's lock.
         static FOUND: [AtomicPtr<libc::c_void>; NAMES.len()] =
             [const { AtomicPtr::new(std::ptr::null_mut()) }; NAMES.len()];
         static IS_SEARCHED: AtomicBool = AtomicBool::new(cfg!(miri));
@@ -190,7 +191,7 @@ impl Sanitizers {
         Sanitizers { ignore_leaks, begin: [reads, writes], end }
     }
 
-    /// Calls `body` on a thread that sanitizers ignore.
+    /// Makes the sanitizers ignore the calling thread, and calls `body`.
     fn ignore(self, body: impl FnOnce()) {
         let annotate = |annotations: [Option<Annotate>; 2]| {
             annotations.into_iter().flatten().for_each(|annotation| annotation(c"tracer".as_ptr(), 0));
@@ -206,8 +207,8 @@ impl Sanitizers {
 
 /// Starts a thread that takes no signals, and on which no other code runs before `body`.
 ///
-/// Does not use `std::thread`, which allocates on the new thread first: the host's allocator may trace, and the
-/// flusher would wait for a ring that only it can make.
+/// `std::thread` is not used, because it allocates memory on the new thread first. The host's allocator may trace: then
+/// the new flusher thread would wait for a ring that only the flusher itself can make.
 pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     extern "C" fn start(body: *mut libc::c_void) -> *mut libc::c_void {
         // SAFETY: the box was leaked below, and given to this thread alone.

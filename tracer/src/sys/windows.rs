@@ -118,11 +118,11 @@ pub(crate) fn executable() -> PathBuf {
     trace_store::sys::real_path(&started).unwrap_or(started)
 }
 
-/// A guard that restores the calling thread's last error when it is dropped.
+/// A guard that, when it is dropped, sets the calling thread's last error (`GetLastError`) back to the stored value.
 pub(crate) struct KeptErrno(u32);
 
-/// Returns a guard that keeps the thread's last error: a host may trace between a call that fails and its check of the
-/// error.
+/// Stores the calling thread's last error in a guard, which restores it. A host may trace between a call that fails and
+/// its check of the error, and tracing must not change the error.
 pub(crate) fn keep_errno() -> KeptErrno {
     // SAFETY: asks only.
     KeptErrno(unsafe { GetLastError() })
@@ -178,11 +178,11 @@ static ON_THREAD_EXIT: Hook = Hook::new();
 /// The function that is called when the process ends and no other thread of it runs any more.
 static ON_PROCESS_DETACH: Hook = Hook::new();
 
-/// A value that is not null on threads whose end calls [`ON_THREAD_EXIT`].
+/// For each thread, a pointer that is not null if the end of the thread calls [`ON_THREAD_EXIT`].
 static IS_CALLED_AT_THREAD_EXIT: Slot<()> = Slot::new();
 
-/// The index of the fiber-local slot whose callback calls `at_process_detach` on versions of Wine that do not call
-/// [`AT_THREAD_EXIT`]; see [`create_exit_key`].
+/// The index of the fiber-local slot whose callback calls `at_process_detach` on Wine, of which some versions do not
+/// call [`AT_THREAD_EXIT`]; see [`create_exit_key`].
 static FIBER_SLOT: AtomicU32 = AtomicU32::new(FLS_OUT_OF_INDEXES);
 
 /// Registers the calling thread, so that the function passed to [`create_exit_key`] is called when the thread ends.
@@ -270,8 +270,8 @@ pub(crate) fn write_stderr(text: &[u8]) {
 /// reads the handles without taking them out.
 static HIDDEN_THREADS: [AtomicPtr<c_void>; 2] = [const { AtomicPtr::new(ptr::null_mut()) }; 2];
 
-/// Starts a thread on which no code of the host's runs before `body`. Does not use `std::thread`, which allocates on
-/// the new thread first.
+/// Starts a thread on which no code of the host's runs before `body`. `std::thread` is not used, because it allocates
+/// memory on the new thread first, and the host's allocator may trace.
 pub(crate) fn spawn_hidden(body: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     unsafe extern "system" fn start(body: *mut c_void) -> u32 {
         // SAFETY: the box was leaked below, and given to this thread alone.
@@ -379,7 +379,7 @@ pub(crate) fn exit_status() -> Option<u32> {
     statuses.max()
 }
 
-/// The function that is called at `exit`.
+/// The function that is called when the program calls `exit`, or `main` returns.
 static ON_EXIT: Hook = Hook::new();
 
 /// Calls [`ON_EXIT`], unless the process is already ending: in that case the flusher no longer runs. The system calls
@@ -396,7 +396,7 @@ extern "C" fn at_exit() {
 /// Does nothing: copies of the library do not find each other on this system.
 pub(crate) fn call_when_unloaded(_: fn()) {}
 
-/// Whether the end of the process calls the function passed to [`arm_exit_handler`] as `detached`.
+/// Whether the function passed to [`arm_exit_handler`] as `detached` is called when the process ends. On Windows it is.
 pub(crate) const LAST_THREAD_IS_CALLED: bool = true;
 
 /// Registers `handler` to be called at `exit`, and `detached` to be called last when the process ends in any way
@@ -412,8 +412,8 @@ pub(crate) fn arm_exit_handler(handler: fn(), detached: fn()) {
     });
 }
 
-/// Keeps the library that contains this code from being unloaded, because the flusher goes on running. After that,
-/// makes the loader report loaded modules to code of this library, which counts them.
+/// Prevents the library that contains this code from being unloaded, because the flusher thread runs its code. After
+/// that, registers the code that counts loaded and unloaded modules, which the loader calls.
 pub(crate) fn stay_loaded() {
     let own = stay_loaded as fn() as *const u16;
     let mut module = std::ptr::null_mut();
@@ -430,7 +430,8 @@ pub(crate) fn stay_loaded() {
     }
 }
 
-/// Returns the most memory that all rings together may take, in bytes: a quarter of the free space in `directory`.
+/// Returns the most memory that all rings together may take, in bytes: a quarter of the free space in `directory`, or
+/// 256 MiB if the free space is unknown.
 pub(crate) fn shared_memory_budget(directory: &Path) -> u64 {
     let path: Vec<u16> = directory.as_os_str().encode_wide().chain([0]).collect();
     let mut free = 0;
@@ -452,7 +453,7 @@ pub(crate) fn map_lazily(_bytes: usize) -> *mut u8 {
     ptr::null_mut()
 }
 
-/// Does nothing: there is no memory of [`map_lazily`].
+/// Does nothing, because [`map_lazily`] maps no memory on Windows.
 ///
 /// # Safety
 /// No condition has to be met.

@@ -1,4 +1,4 @@
-//! The function calls of a thread that are in progress, as reported by hooks. The list of them is used if only some
+//! The list of a thread's function calls that are in progress, as reported by hooks. The list is used if only some
 //! calls are recorded: those that are chosen by name, by depth, or by duration.
 //!
 //! The code runs on traced threads, in the hooks. A call is put on the thread's list when it is entered, and taken off
@@ -44,7 +44,7 @@ static MAX_DEPTH: AtomicU32 = AtomicU32::new(u32::MAX);
 /// The shortest duration of recorded calls, in ticks; 0: calls of any duration are recorded.
 static SHORTEST: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the limits for recorded calls of the run that begins.
+/// Sets the greatest depth and the shortest duration, in ticks, of the calls that are recorded in the run that begins.
 pub(super) fn set(max_depth: u32, shortest: u64) {
     // Both stores are relaxed: the settings do not depend on each other, and are set before the run is published.
     MAX_DEPTH.store(max_depth, Ordering::Relaxed);
@@ -101,7 +101,7 @@ struct Calls {
     producer: Cell<*const Producer>,
     /// The era of the process ([`process::era`]) in which the calls of the list were entered.
     era: Cell<u32>,
-    /// Whether the thread is about to end: then the list is no longer used.
+    /// Whether the thread is about to end, so that the list is no longer used.
     is_over: Cell<bool>,
     /// The stack pointer in the hook that is changing the list at the moment; 0 if no hook is.
     frame: Cell<usize>,

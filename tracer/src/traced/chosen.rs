@@ -19,12 +19,12 @@ use crate::words::exclusion::Excluded;
 /// A function that returns the names of a symbol: paths, without the compiler's additions.
 pub type NamesOf = fn(symbol: &[u8]) -> Vec<String>;
 
-/// The bit for a function that is recorded.
+/// The bit of functions whose calls are recorded.
 pub(super) const RECORDED: u64 = 1;
-/// The bit for a function with which recording begins.
+/// The bit of functions that start the recording: hooks begin to record when one of them is called.
 pub(super) const TRIGGER: u64 = 2;
 
-/// The functions that the user has named.
+/// The functions that the user has named: those whose calls are recorded, and those that start the recording.
 #[derive(Debug)]
 struct Named {
     recorded: Option<Patterns>,
@@ -42,17 +42,20 @@ impl Named {
 /// The functions of the process, and for each its bits ([`RECORDED`], [`TRIGGER`]).
 #[derive(Debug)]
 struct Table {
-    /// The generation of the loaded modules ([`stack::modules_generation`]) in which the symbols were read.
+    /// The number that [`stack::modules_generation`] returned when the symbols were read; it changes when modules are
+    /// loaded or unloaded.
     generation: u64,
-    /// The functions with their bits, sorted by their beginnings.
+    /// The address ranges of the functions, with the functions' bits, sorted by the first address.
     functions: Vec<(Range<usize>, u64)>,
-    /// The bits for code to which no symbol belongs.
+    /// The bits for code that lies in no known function.
     nameless: u64,
 }
 
-/// The functions that the user has named; null if there are none. What it points to is leaked, and never changes.
+/// The functions that the user has named; null if there are none. The value that this points to is leaked, and never
+/// changes.
 static NAMED: AtomicPtr<Named> = AtomicPtr::new(ptr::null_mut());
-/// The newest table; null before the first one. What it points to is leaked, and never changes.
+/// The newest table of functions; null before the first one is made. The value that this points to is leaked, and never
+/// changes.
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
 /// The lock that a thread has while it makes a table.
 static MAKING: Mutex<()> = Mutex::new(());

@@ -193,8 +193,9 @@ fn settle_as_guest(excluded: &Excluded) -> bool {
     stand() == TracingState::On
 }
 
-/// Decides again, as a guest of the copy of the library that owns the process. The environment variable `variable`
-/// decides; if it is `None`, the answer is yes. If the answer is no, tracing is off in this copy only.
+/// Decides again whether to trace, in this copy of the library, which is a guest of the copy that owns the process. The
+/// environment variable `variable` decides; if it is `None`, the answer is yes. If the answer is no, tracing is off in
+/// this copy only.
 fn decide_as_guest(excluded: &Excluded, owner: copies::Owner, variable: Option<&str>) -> bool {
     let from = |stand| !matches!(stand, TracingState::Deciding | TracingState::Settling);
     if config::wanted(variable) == Switch::Off {
@@ -218,7 +219,7 @@ fn decide_as_guest(excluded: &Excluded, owner: copies::Owner, variable: Option<&
     stand() == TracingState::On
 }
 
-/// A decision that the calling thread is to make.
+/// A decision that the calling thread has begun, and has to make.
 struct OwnDecision {
     attempt: Attempt,
     /// True if no other thread of this process, or of the process from which it was forked, had begun the decision.

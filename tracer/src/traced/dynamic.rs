@@ -88,7 +88,8 @@ pub fn message(place: u64, values: &Values, mut define: impl FnMut() -> Definiti
 pub enum ValuesResult {
     /// The values are in a record.
     Recorded,
-    /// The message must be formatted, and recorded as one of the site with this number; 0: without a site.
+    /// The caller must format the message and record it, as a message of the site with this number, or without a site
+    /// if the number is 0.
     Unformatted(u32),
 }
 
@@ -179,7 +180,7 @@ pub fn largest_level() -> Level {
     }
 }
 
-/// The static description of a kind of spans: the place in the program that opens them, with its name, level and
+/// The site of spans that are opened at one place in the program: describes the place, and the spans' name, level and
 /// fields.
 #[derive(Clone, Copy, Debug)]
 pub struct SpanSite(&'static Site);
@@ -189,8 +190,8 @@ pub struct SpanSite(&'static Site);
 pub struct EnteredSpan(u64);
 
 impl SpanSite {
-    /// Makes a site for one place of the program. The site stays for ever. Returns `None` if the process has made too
-    /// many sites, or if the texts are too long.
+    /// Makes a site of spans for one place of the program. The site is never freed. Returns `None` if the process has
+    /// too many sites already, or if the texts of the definition are too long.
     #[must_use]
     pub fn new(definition: Definition) -> Option<SpanSite> {
         let definition = Definition { kind: SiteKind::Span, fields: Vec::new(), ..definition };

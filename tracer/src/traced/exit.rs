@@ -19,12 +19,12 @@ use crate::shared::run::Run;
 use crate::sys;
 use crate::words::exclusion::Excluded;
 
-/// The longest time that the exit of the process waits while the flusher makes no progress. As long as the flusher
+/// The longest time without progress by the flusher for which the exit of the process waits. As long as the flusher
 /// makes progress, the exit goes on waiting.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// Lets the flusher drain all rings and end the files (unless [`on_process_detach`] ends them), and waits for that.
-/// Does nothing in a forked child that has not traced.
+/// Makes the flusher drain all rings and end the files, and waits until that is done. The files are not ended here if
+/// [`on_process_detach`] will end them. Does nothing in a forked child that has not traced.
 pub(crate) fn on_process_exit() {
     let Some(run) = process::running() else {
         return;
@@ -34,7 +34,7 @@ pub(crate) fn on_process_exit() {
     run.relay.print_all_lines();
 }
 
-/// Writes the contents of the rings to the files, without the flusher: no other thread runs any more.
+/// Writes the contents of the rings to the files, on the last thread of the process: the flusher thread no longer runs.
 pub(crate) fn on_process_detach() {
     let Some(run) = process::running() else {
         return;

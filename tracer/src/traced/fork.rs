@@ -1,4 +1,5 @@
-//! A forked child: with its first record it becomes a run of its own, of the same tree as its parent.
+//! A forked child, which becomes a run of its own when it makes its first record. The new run belongs to the same tree
+//! of forks as the parent's run.
 
 use super::decision;
 use crate::shared::process::current;

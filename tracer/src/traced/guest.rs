@@ -1,5 +1,5 @@
-//! This copy of the library as a guest, in a process that another copy owns: it joins that copy's run, and is switched
-//! together with that copy.
+//! This copy of the library as a guest, in a process that another copy owns: it joins the owner's run, and its tracing
+//! is switched on and off together with the owner's.
 //!
 //! The code runs on the thread that decides whether the process traces, and on the owner's thread that switches
 //! tracing.
@@ -122,7 +122,7 @@ fn on_unloaded() {
     }
 }
 
-/// Switches tracing in this copy as the owner has switched it.
+/// Switches tracing on or off in this copy. The owner calls this when it has switched its own tracing.
 unsafe extern "C" fn on_switched(terms: *const Terms) {
     // SAFETY: valid during the call, by the interface.
     let terms = unsafe { terms.read() };

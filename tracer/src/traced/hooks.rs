@@ -1,8 +1,8 @@
 //! Records the entries and exits of functions that compilers' hooks report. Every function of the program calls the
 //! hooks.
 //!
-//! The code runs on traced threads; all of it is hot. The functions here are called by exported ones with the names
-//! that compilers give to their hooks.
+//! The code runs on traced threads; all of it is hot. The functions here are called by exported functions, which have
+//! the names that compilers give to their hooks.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,8 +24,8 @@ use crate::stack::{
 use crate::user::config::{self, Config};
 use crate::words::exclusion;
 
-/// The way in which hooks record. 0: each call is recorded with the ticks of the plain counter, and nothing else is
-/// done. Otherwise the bits stand for further steps.
+/// The way in which hooks record, as a set of bits, each of which stands for a further step. 0: each call is recorded
+/// with the ticks of the plain counter, and nothing else is done.
 ///
 /// ```text
 ///              a run begins                     a function of TRACER_TRIGGER is called
@@ -46,7 +46,8 @@ const UNDECIDED: u32 = 1;
 const CALL_SITES: u32 = 2;
 /// The bit that makes hooks record only some of the calls; `call_stack` chooses them.
 const CHOSEN: u32 = 4;
-/// The bit that is set if the user has named functions: those that are recorded, or those with which recording begins.
+/// The bit that is set if the user has named functions: those whose calls are recorded, or those that start the
+/// recording.
 const NAMED: u32 = 8;
 /// The bit that is set until a function of `TRACER_TRIGGER` is called: until then nothing is recorded.
 const WAITING: u32 = 16;
@@ -69,7 +70,8 @@ fn read_system() -> Option<Ticks> {
     exclusion::once(clock::now)
 }
 
-/// Sets how hooks record in the run that begins. `shortest` is the result of [`shortest`] for the same settings.
+/// Sets how hooks record in the run that begins. The argument `shortest` is what the function [`shortest`] returns for
+/// the same settings.
 pub(super) fn set(config: &Config, shortest: u64) {
     let named = chosen::set(config.functions.as_ref(), config.trigger.as_ref());
     call_stack::set(config.max_depth, shortest);
@@ -90,8 +92,8 @@ pub(super) fn hand_over() {
     HOOK_MODE.store(HANDED_OVER, Ordering::Relaxed);
 }
 
-/// Returns the shortest duration of recorded calls, in ticks. If the user has set one, the clock is measured, which
-/// takes a millisecond.
+/// Returns the shortest duration of calls that are recorded, in ticks. If the user has set a duration, the rate of the
+/// clock's ticks is measured for the conversion, which takes a millisecond.
 pub(super) fn shortest(config: &Config) -> u64 {
     call_stack::in_ticks(config.min_duration, config.clock)
 }

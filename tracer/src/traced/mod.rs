@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `record` | a record on its way to the thread's ring; a thread's first record takes one |
+//! | `record` | a record on its way to the thread's ring, which the thread takes at its first record |
 //! | `site` | a call of `trace!`: on or off, captured or formatted |
 //! | `scope` | functions entered and left |
 //! | `dynamic` | records of sites that are made at run time, for bridges |

@@ -1,7 +1,7 @@
-//! The interface of this copy of the library for the other copies in the process, if it owns the process.
+//! The functions of this copy of the library that other copies in the process call, if this copy owns the process.
 //!
-//! Guests, which are the other copies, call the functions on any thread. Each function has the same effect as if the
-//! guest were this copy.
+//! The other copies, the guests, call these functions on any thread. Each function has the effect that it would have if
+//! the code of the guest had called this copy from the beginning.
 #![allow(
     unsafe_code,
     reason = "functions that other copies call, and the note by which they find them; each argued"
@@ -230,7 +230,7 @@ unsafe extern "C" fn capture(ticks: u64, site: u32, bytes: *const u8, size: usiz
     !process::is_off() && record::capture(Ticks(ticks), site, &Captured(bytes))
 }
 
-/// Arguments that a guest has copied.
+/// The arguments of a call of `trace!` that a guest has copied into bytes.
 struct Captured<'a>(&'a [u8]);
 
 impl Arguments for Captured<'_> {
@@ -303,7 +303,7 @@ extern "C" fn take_numbers(kind: u32, count: u64) -> u64 {
 }
 
 extern "C" fn flush() -> i32 {
-    /// Linux's number of an error of input or output.
+    /// The number of the error `EIO` on Linux, for an error that has no number of its own.
     const EIO: i32 = 5;
     match decision::flush() {
         Ok(()) => 0,

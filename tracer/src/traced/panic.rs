@@ -22,8 +22,8 @@ use crate::user::config::FullPolicy;
 /// giving up loses nothing, because recovery finds the rings.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// Adds the tracer's part to the program's panic hook, once. A hook that is set later and does not call the former hook
-/// removes the tracer's part.
+/// Puts the tracer's panic hook around the program's own, once. If the program sets another hook later, and that hook
+/// does not call the former one, the tracer no longer sees panics.
 pub(crate) fn arm() {
     // No `Once`: if a signal handler jumps out of this, the next caller has to do it, and must not wait. It is
     // harmless if two threads do it at once; that happens only after a decision was taken over.
@@ -38,7 +38,7 @@ pub(crate) fn arm() {
 }
 
 /// Records the panic, counts it as deadly (it may end the process), and calls `before`, the program's own hook. If the
-/// panic will unwind the stack, then no longer counts it as deadly.
+/// panic is going to unwind the stack, it no longer counts as deadly after that.
 #[inline(never)]
 fn on_panic(info: &PanicHookInfo<'_>, before: &dyn Fn(&PanicHookInfo<'_>)) {
     let owner = copies::joined();
@@ -68,15 +68,16 @@ pub(super) fn begins() {
     }
 }
 
-/// Requests that the flusher writes the flight recorders, after the program's own hook has reported a panic, and waits
-/// for that. The current run is looked up only now, because the program's hook may have begun a run.
+/// Requests that the flusher writes the contents of the flight recorders, and waits for that. Called after the
+/// program's own panic hook has reported a panic. The current run is looked up only now, because that hook may have
+/// begun a run.
 pub(super) fn take_panic_snapshot() {
     if let Some(run) = process::running().filter(|run| run.config.full_policy == FullPolicy::Overwrite) {
         take_snapshot(run);
     }
 }
 
-/// No longer counts a panic of the calling thread as deadly, because it goes on by unwinding the thread's stack.
+/// Stops counting a panic of the calling thread as deadly, because the panic goes on by unwinding the thread's stack.
 pub(super) fn unwinds() {
     if let Some(run) = process::running() {
         run.panics().note_unwinding();
@@ -109,7 +110,7 @@ fn can_unwind(info: &PanicHookInfo<'_>) -> bool {
 }
 
 /// A search for a text in the output of a formatter. It does not allocate memory for the output, because the panic may
-/// come from the allocator. The text's first byte must not occur again in the text.
+/// come from the allocator. The first byte of the searched text must not occur in it again.
 struct Find {
     text: &'static [u8],
     /// The length of the longest beginning of `text` with which the output so far ends; the length of `text` once it

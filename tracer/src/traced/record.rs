@@ -243,7 +243,7 @@ fn pass_to_owner<const MOST: usize>(
     })
 }
 
-/// The receiver of a record: the thread's ring, or the copy of the library that owns the process.
+/// The receiver of a record: the ring of the calling thread, or the copy of the library that owns the process.
 enum RecordReceiver<'a> {
     Ring(&'a Producer),
     /// The copy of the library that owns the process.
@@ -307,9 +307,9 @@ fn hand_over(owner: Owner, ticks: Ticks, record: &mut dyn FnMut(RecordReceiver<'
     }
 }
 
-/// Takes a ring for the calling thread, and gives up the ring that the thread may have had. Returns the new ring's
-/// producer, and the ticks of the record that the thread is about to make: `called` if possible, no matter how long it
-/// took to start the run and get the ring.
+/// Takes a ring for the calling thread, and gives up the ring that the thread may have had. Returns the writing end of
+/// the new ring, and the ticks for the record that the thread is about to make: `called` if possible, no matter how
+/// long it took to start the run and get the ring.
 fn attach(called: Ticks, found: *const Producer) -> Option<(&'static Producer, Ticks)> {
     // A signal handler that traces meanwhile is refused here.
     let excluded = Excluded::enter()?;

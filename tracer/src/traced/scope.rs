@@ -132,7 +132,7 @@ fn unwinding(word: u64) -> u64 {
 }
 
 impl Site {
-    /// Records that the scope of this site is entered, now. Only called if the site is on.
+    /// Records that the scope of this site is entered, with the current ticks. Only called if the site is on.
     #[inline(always)]
     pub fn enter(&'static self) -> Scope {
         Scope { leave: enter_site(self).0, _not_send: PhantomData }

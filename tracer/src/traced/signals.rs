@@ -10,7 +10,7 @@ use crate::shared::process;
 use crate::stack::Registers;
 use crate::sys::{self, FatalSignal, SignalCallbacks};
 
-/// Catches signals that end the process from now on, if the process traces.
+/// If the process traces, catches the signals that end the process from now on.
 pub(crate) fn catch_and_flush() {
     if decision::is_on() {
         match copies::joined() {

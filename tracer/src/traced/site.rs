@@ -98,7 +98,8 @@ impl Site {
         record::trace(self.number(), message);
     }
 
-    /// Decides by the filter, at the first use since tracing was switched on, whether the site is on.
+    /// Decides whether the site is on, by the filter. Called when the site is used for the first time since tracing was
+    /// switched on.
     #[cold]
     #[inline(never)]
     fn first_use(&'static self) -> bool {

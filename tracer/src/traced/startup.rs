@@ -1,4 +1,5 @@
-//! The start of a run: its flusher thread, and the hooks of thread exit, process exit and panics.
+//! The start of a run: starts its flusher thread, and registers what is called at the end of threads, at the end of the
+//! process, and at panics.
 //!
 //! The code runs on the thread that has decided, and on the flusher thread. If the flusher thread may begin much later,
 //! the thread that has decided publishes the run, instead of the flusher.
@@ -70,7 +71,8 @@ const UNDECIDED: u32 = 0;
 const WANTED: u32 = 1;
 const UNWANTED: u32 = 2;
 
-/// Waits until the run is published, or is not wanted; returns whether it is wanted. Only the flusher thread calls it.
+/// Waits until the run is published, or turns out not to be wanted; returns whether it is wanted. Called by the flusher
+/// thread only.
 fn is_wanted(decided: &AtomicU32) -> bool {
     loop {
         match decided.load(Ordering::Acquire) {

@@ -25,7 +25,7 @@ pub(crate) const MIN_FILE_LIMIT: u64 = 64 * 1024;
 /// The smallest limit that can be set for the size of all files of a run together, in bytes.
 pub(crate) const MIN_TOTAL_LIMIT: u64 = 256 * 1024;
 
-/// The policy for a record that finds its thread's ring full.
+/// What happens to a record if its thread's ring is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FullPolicy {
@@ -66,15 +66,15 @@ impl Format {
     }
 }
 
-/// The way in which ticks are read.
+/// The clock from which ticks are read, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Clock {
     /// The counter is read in program order: a record that happens after another never has smaller ticks.
     #[default]
     Ordered,
-    /// The counter is read without the fence that keeps program order: some nanoseconds cheaper, but hand-overs between
-    /// threads may look reversed.
+    /// The counter is read without the fence that keeps program order. This is some nanoseconds cheaper, but if one
+    /// thread passes data to another, the record of the receiver may have smaller ticks than that of the sender.
     Fast,
     /// The system's monotonic clock in nanoseconds (`CLOCK_MONOTONIC`, `QueryPerformanceCounter`). Reading it is slower
     /// than reading the counter, and on some systems it is coarser (100 ns on Windows), but its times can be compared
@@ -169,15 +169,15 @@ impl Config {
         Config { ring_size: 4 << 20, format: Format::Raw, clock: ClockKind::Fast, ..config }
     }
 
-    /// Returns whether `self`, the settings of a run, are the settings that `wanted` requests. The clock of the run
-    /// counts as equal if it is the clock by which this machine replaces the wanted one.
+    /// Returns whether a run with the settings `self` already has the settings `wanted`. The run's clock counts as
+    /// equal also if it is the clock that this machine uses in place of the wanted one.
     pub(crate) fn same_settings(&self, wanted: &Config) -> bool {
         let wanted_clock = trace_store::counter::available(wanted.clock);
         *self == Config { clock: wanted_clock, ..wanted.clone() }
     }
 
-    /// Returns these settings, overridden by the environment variables that are set. Reports a variable whose value
-    /// cannot be read on stderr, and keeps the former setting.
+    /// Returns these settings, overridden by the environment variables that are set. If the value of a variable cannot
+    /// be understood, reports that on stderr and keeps the former setting.
     pub(crate) fn with_environment(mut self) -> Config {
         if let Some(directory) = variables::value(variables::DIR) {
             self.directory = Some(directory.into());
@@ -331,7 +331,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
     duration::parse_ns(text).map(Duration::from_nanos).filter(|duration| *duration <= MAX_DURATION)
 }
 
-/// The meaning of an environment variable that switches something on or off.
+/// The meaning of the value of an environment variable that switches something on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Switch {
     On,
@@ -340,7 +340,8 @@ pub(crate) enum Switch {
     Paused,
 }
 
-/// Reads `1/true/on/yes`, `0/false/off/no/empty` and `paused`, in any case; returns `None` for any other text.
+/// Parses the value of a switch, in upper or lower case. On: `1`, `true`, `on`, `yes`. Off: `0`, `false`, `off`, `no`,
+/// or an empty text. Further: `paused`. Returns `None` for any other text.
 fn parse_switch(value: Option<&OsString>) -> Option<Switch> {
     let Some(value) = value else { return Some(Switch::Off) };
     match value.to_str().map(|text| text.trim().to_ascii_lowercase()).as_deref() {

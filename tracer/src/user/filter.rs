@@ -20,11 +20,12 @@ pub(crate) struct Filter {
     otherwise: Option<Limit>,
 }
 
-/// The largest level that is on; `None`: no level is on.
+/// The largest level of records that are on; `None` if no level is on.
 type Limit = Option<Level>;
 
 impl Filter {
-    /// Reads directives. Directives that cannot be read are left out; the first of them is reported on stderr.
+    /// Parses the directives of a filter. Directives that cannot be understood are left out; the first of them is
+    /// reported on stderr.
     pub(crate) fn parse(text: &str) -> Filter {
         let mut filter = Filter::default();
         let mut bad = None;
@@ -68,8 +69,8 @@ impl Filter {
         self.paths.push((path.to_owned(), limit));
     }
 
-    /// Returns whether the filter lets sites be on that have this name (a module path or a target) and this level,
-    /// which may be [`Level::None`].
+    /// Returns whether the filter allows sites with this name (a module path or a target) and this level, which may be
+    /// [`Level::None`].
     pub(crate) fn allows(&self, name: &str, level: Level) -> bool {
         let is_in = |path: &str| {
             name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
@@ -78,12 +79,12 @@ impl Filter {
         decided.unwrap_or_else(|| self.unnamed()).is_some_and(|limit| level <= limit)
     }
 
-    /// Returns the largest level of all sites that are on; `None` if no site is on.
+    /// Returns the largest level that the filter allows for any site; `None` if it allows no site.
     pub(crate) fn largest_level(&self) -> Option<Level> {
         self.paths.iter().map(|(_, limit)| *limit).chain([self.unnamed()]).max().flatten()
     }
 
-    /// Returns the limit for sites that no directive names.
+    /// Returns the largest level that is on for sites to which no directive with a path applies.
     fn unnamed(&self) -> Limit {
         let is_all = || self.paths.iter().all(|(_, limit)| limit.is_none()).then_some(Level::Trace);
         self.otherwise.unwrap_or_else(is_all)

@@ -1,4 +1,4 @@
-//! The settings by the program's user, and the messages to the user.
+//! The settings that the program's user can make, and the messages to the user.
 //!
 //! | file | contents |
 //! |---|---|

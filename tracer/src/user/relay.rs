@@ -19,7 +19,7 @@ use crate::words::wake::Wake;
 
 /// The greatest number of lines that wait to be printed; further lines are dropped.
 const MAX_WAITING_LINES: usize = 256;
-/// The longest time that the thread that ends the process waits for another thread that is printing.
+/// The longest time that the thread that ends the process waits while another thread prints lines.
 const MAX_WAIT: Duration = Duration::from_millis(200);
 
 thread_local! {
@@ -82,8 +82,9 @@ impl Relay {
         self.wake.wake();
     }
 
-    /// Prints all waiting lines. Keeps the lock until the lines are written: so a thread that ends the process either
-    /// finds a line still waiting, or waits until the line is written.
+    /// Prints all waiting lines. Holds the lock until the lines are written: so no line is lost if another thread ends
+    /// the process at this moment, because that thread either finds the line still waiting, or waits until the line is
+    /// written.
     pub(crate) fn print_all_lines(&self) {
         let Some(mut lines) = self.lines.try_lock_for(MAX_WAIT) else { return };
         while let Some(line) = lines.pop_front() {

@@ -48,13 +48,13 @@ impl Detachment {
         self.0.fetch_or(FLUSHER_DETACHED, Ordering::AcqRel) & THREAD_DETACHED != 0
     }
 
-    /// Returns whether the thread no longer uses the ring. Only the flusher calls it.
+    /// Returns whether the thread no longer uses the ring. Called by the flusher only.
     pub(crate) fn is_thread_detached(&self) -> bool {
         self.0.load(Ordering::Acquire) & THREAD_DETACHED != 0
     }
 
-    /// Makes the ring ready to be lent to another thread. Only the flusher calls it, after the previous thread has left
-    /// the ring.
+    /// Makes the ring ready to be lent to another thread. Called by the flusher only, after the previous thread has
+    /// stopped using the ring.
     pub(crate) fn renew(&self) {
         // Relaxed: the ring goes to the next thread through the pool.
         self.0.store(0, Ordering::Relaxed);

@@ -1,10 +1,9 @@
-//! Words in memory through which threads and the flusher synchronize: each an atomic, documented with its states and
-//! orderings.
+//! Atomic variables through which threads and the flusher synchronize, with their states and their memory orderings.
 //!
 //! | file | contents | used by |
 //! |---|---|---|
 //! | `wake` | a flag that one thread sleeps on | both |
-//! | `pool` | places from which threads take the rings that the flusher has put there | both |
+//! | `pool` | a pool of rings: the flusher puts rings into it, and threads take them | both |
 //! | `detachment` | whether the thread and the flusher are done with a ring | both |
 //! | `switch` | the word that says whether the process traces, and the steps that change it | any thread |
 //! | `exclusion` | the mark of a thread that is inside the tracer's own code | any thread |

@@ -74,16 +74,17 @@ pub(crate) struct Attempt(u64);
 pub(crate) enum TracingState {
     /// No thread of this process has decided.
     Undecided,
-    /// A thread of this process is deciding, or a jump (`longjmp`) has taken it out of the decision.
+    /// A thread of this process is deciding. (A `longjmp` may have taken that thread out of the code that decides, so
+    /// that it never ends the decision.)
     Deciding,
     /// The decision is made, and the flusher thread is about to publish it.
     Settling,
     /// The process does not trace.
     Off,
-    /// The process traces; or it was forked from a process that did, and has not decided for itself.
+    /// The process traces. A forked child of such a process has this state, too, until it has decided for itself.
     On,
-    /// The process has a run, but records nothing now; or it was forked from such a process, and has not decided for
-    /// itself.
+    /// The process has a run, but records nothing now. A forked child of such a process has this state, too, until it
+    /// has decided for itself.
     Paused,
 }
 
@@ -106,7 +107,8 @@ impl Seen {
         }
     }
 
-    /// Returns whether the process `pid` was forked from a process while a decision was in progress there.
+    /// Returns whether this value is one of a decision in progress in an ancestor of the process `pid`, of which the
+    /// process has a copy because it was forked meanwhile.
     pub(crate) fn is_inherited(self, pid: u32) -> bool {
         self.0 & STATE == DECIDING && self.0 >> PID_SHIFT != u64::from(pid)
     }

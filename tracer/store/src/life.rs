@@ -29,7 +29,7 @@ use crate::sys;
 #[derive(Debug)]
 pub struct Lock {
     map: MmapRaw,
-    /// The file; `None` if the mapping alone holds the locks, or if no lock can be taken.
+    /// The file. `None` if it was closed because the mapping alone holds the locks, or if no lock can be taken.
     file: Option<File>,
     /// Whether `map` is a copy of the file's contents, through which no lock is held.
     copied: bool,
@@ -159,7 +159,7 @@ pub fn begin(path: &Path, flusher: u64) -> io::Result<(Arc<Lock>, &'static Life)
     Ok((Arc::clone(&held.lock), life))
 }
 
-/// The state of a request to resume or to pause tracing.
+/// What has become of a request to resume or to pause tracing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// The run is already in the requested state.

@@ -1,6 +1,6 @@
-//! The memory of a ring for the model checker, which checks every word for races.
+//! The memory of a ring for the model checker Loom, which checks every access to the memory's words for races.
 //!
-//! This replaces `memory.rs` under `cfg(loom)`, with the same functions. A [`Memory`] cannot be made.
+//! This replaces `memory.rs` under `cfg(loom)`, with the same functions. A [`Memory`] is never made.
 #![allow(unsafe_code, reason = "the functions that it stands in for are unsafe")]
 #![allow(missing_docs, clippy::missing_safety_doc, reason = "what each does is said in `memory.rs`")]
 

@@ -112,8 +112,8 @@ impl Memory {
         Ok(geometry.map(|geometry| Memory { geometry, ..memory }))
     }
 
-    /// Copies those records of a ring of `size` bytes that are in no trace file yet. Returns `None` if the ring is not
-    /// completely made.
+    /// Copies the header of the ring of `size` bytes in `file`, and those of its records that are in no trace file yet.
+    /// Returns `None` if the ring is not completely made.
     fn copied(file: &File, size: u64) -> io::Result<Option<Memory>> {
         let Some(first) = HeaderCopy::of(file, size)? else { return Ok(None) };
         let geometry = first.geometry;
@@ -338,7 +338,8 @@ fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> Option<()> {
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
     base: *mut u8,
-    /// The capacity in bytes, which is a power of two, minus one: the bits of a position that are its offset.
+    /// The capacity in bytes minus one. The capacity is a power of two, so `position & mask` is the offset of a
+    /// position.
     mask: u64,
 }
 

@@ -31,9 +31,8 @@ static SEEN: AtomicU64 = AtomicU64::new(0);
 static UNCHANGED_UNTIL: AtomicU64 = AtomicU64::new(0);
 
 /// Returns whether modules may have been loaded or unloaded since the list of modules was read last. If none were,
-/// stores the ticks of this call, so that a module that is loaded later is not taken for one that was loaded before.
-/// `now` reads the clock of the process's records. Any thread may call this; it takes the loader's lock, for a few
-/// nanoseconds.
+/// stores the ticks of this call: a module that is found later was then loaded after them. `now` reads the clock of the
+/// process's records. Any thread may call this; it takes the loader's lock, for a few nanoseconds.
 #[must_use]
 pub fn may_have_changed(now: fn() -> Ticks) -> bool {
     let before = now();

@@ -37,7 +37,7 @@ pub use others::{Limits, OtherUsersRun, Outcome, recover_other_users};
 /// The result of a search for dead runs.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    /// The dead runs, recovered or not.
+    /// The dead runs that were found, both those that were recovered and those that could not be.
     pub runs: Vec<Recovered>,
     /// The errors for runs of unknown versions, living or dead, which were left unchanged. Each error names the
     /// directory.
@@ -194,7 +194,8 @@ fn recover_in(
     (runs, unknown)
 }
 
-/// Removes the unfinished directory at `path`, if the process is dead that was making or removing it.
+/// Removes the unfinished directory at `path`, if it is empty, or if the process is dead that was making or removing
+/// it.
 fn remove_unfinished(path: &Path) {
     if !sys::is_private_directory(path) {
         return;
@@ -235,7 +236,7 @@ enum TakeResult {
     /// There is nothing to recover: the directory is not a run, or the run is not wanted, is alive, or was removed
     /// meanwhile.
     Nothing,
-    /// Another recoverer works on the run.
+    /// Another recoverer is working on the run.
     Busy,
 }
 
@@ -422,7 +423,7 @@ fn is_unknown_layout(error: &io::Error) -> bool {
     matches!(error, Some(RingError::Version(_) | RingError::Kind(_)))
 }
 
-/// Returns the error for an unknown version of a manifest.
+/// Returns the error for a manifest whose version this program does not know.
 pub(crate) fn unknown_manifest(directory: &Path, version: u32, run: &Run) -> io::Error {
     io::Error::other(format!(
         "manifest version {version} in {directory:?} is unknown (this program reads 1 to {}); \

@@ -1,4 +1,4 @@
-//! A sort that takes few bytes of code: the sorts of the standard library take some kilobytes for each type of items.
+//! A sort whose code is short. The sorts of the standard library take some kilobytes of code for each type of items.
 
 /// Sorts `items` with a heap sort; `before` returns whether its first argument comes before the second one. Equal items
 /// may change their order.

@@ -32,7 +32,7 @@ pub(crate) fn enter(called: u64, span: RecordedSpan) {
     });
 }
 
-/// Records that the calling thread leaves a span, which it has entered.
+/// Records that the calling thread leaves the span `called`, if the thread has entered it.
 #[inline]
 pub(crate) fn leave(called: u64) {
     let taken = ENTERED.try_with(|all| {

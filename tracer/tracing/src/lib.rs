@@ -1,9 +1,9 @@
 //! The bridge from the crate [`tracing`] to [`tracer`]: events and spans of a program and its libraries go into the
 //! trace, beside the messages of `trace!`, at the tracer's cost and with its guarantees.
 //!
-//! There are two ways. [`Subscriber`] is for programs that need no other subscriber: it stores nothing for a span
-//! that is not cloned, and costs least. [`layer()`] works beside other layers, and behind any filter, on the registry
-//! of `tracing-subscriber`.
+//! There are two ways. [`Subscriber`] is for programs that need no other subscriber: it stores nothing for a span that
+//! is not cloned, and costs least. [`layer()`] works beside other layers, and behind any filter, on the registry of
+//! `tracing-subscriber`.
 //!
 //! ```
 //! tracer_tracing::init().expect("no other subscriber");
@@ -38,16 +38,16 @@
 //!   from the first one on; raw files keep them.
 //! * A record of the crate `log` that `tracing-log` passes on (the default `init` of `tracing-subscriber` sets that up)
 //!   keeps its own target, module, file and line, and is filtered by these.
-//! * If a `Debug` of a field uses `tracing`, that makes a message of its own, before the message that it is a part
-//!   of. A panic of a `Debug` ends in the bridge, and the text has `<panicked>` at that point.
-//! * Off means off in `tracing` itself: while the process does not trace, the callsites are off as far as this bridge
-//!   is concerned; they follow when tracing is [switched](tracer::Tracer::startup) later. Spans that were made while
+//! * If the `Debug` of a field's value uses `tracing` itself, its events are messages of their own, before the message
+//!   with the field. If the `Debug` panics, the bridge catches the panic, and the text has `<panicked>` at that point.
+//! * Off means off in `tracing` itself: while the process does not trace, this bridge tells `tracing` that it wants no
+//!   events and no spans, until tracing is [switched on](tracer::Tracer::startup). Spans that were made while
 //!   tracing was off are not recorded, even if they are entered later.
 //!
 //! # Filters
 //!
-//! `TRACER_FILTER` decides by target and level, as `RUST_LOG` does: `warn,my_app::net=debug`. It is the only filter
-//! of a program with [`Subscriber`]. It does not support directives for spans and their fields. If `RUST_LOG` itself
+//! `TRACER_FILTER` decides by target and level, as `RUST_LOG` does: `warn,my_app::net=debug`. It is the only filter of
+//! a program with [`Subscriber`]. It does not support directives for spans and their fields. If `RUST_LOG` itself
 //! should decide, or any other filter, the program gives the layer that filter:
 //!
 //! ```
@@ -60,9 +60,9 @@
 //! # }
 //! ```
 //!
-//! A filter of all layers, as in `registry().with(filter).with(layer)`, decides for this one, too.
-//! `tracing-subscriber` then keeps every callsite on that the filter lets through, even while tracing is off: values
-//! are evaluated, but not formatted.
+//! A filter of all layers, as in `registry().with(filter).with(layer)`, decides for this one, too. `tracing-subscriber`
+//! then keeps every callsite on that the filter lets through, even while tracing is off: values are evaluated, but not
+//! formatted.
 //!
 //! [`tracer`]: https://docs.rs/tracer-lib
 //! [`tracing`]: https://docs.rs/tracing

@@ -1,5 +1,5 @@
-//! The announcement of trace files: a list beside the executable that names the directories of its trace files, if
-//! they are elsewhere.
+//! The announcement of trace files: if they are in other directories than their executable, a list beside the
+//! executable names these directories.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Seek, Write};

@@ -56,7 +56,7 @@ fn is_no_room(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// A ring that is drained, and the values for the first lines of its file.
+/// A ring that is drained, and further values that the first lines of its thread's file contain.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainedRing<'a> {
     /// The memory of the ring.
@@ -65,7 +65,7 @@ pub struct DrainedRing<'a> {
     pub place: RingPlace,
     /// The reason why the ring does not outlive its process; empty if it does.
     pub why: &'a str,
-    /// The cost of the run's start; `None` if it was not recorded.
+    /// How long the start of the run took; `None` if that was not recorded.
     pub start: Option<&'a Start>,
     /// The readings of the clocks at the beginning of the run, and the most recent readings; `None` if they were not
     /// recorded.
@@ -101,7 +101,7 @@ impl RunTables for &Plans {
 pub struct DrainContext<'a> {
     /// The content of the `# run` line of the files.
     pub info: &'a meta::Run,
-    /// The place where files are made.
+    /// The directories in which files are made.
     pub place: &'a mut TracePlace,
     /// The tables to which the records refer.
     pub tables: &'a mut dyn RunTables,
@@ -142,8 +142,8 @@ impl Drain {
         Drain { tid, renderer, file: None, progress, serial: None, copy: None, written_name: None }
     }
 
-    /// Returns whether the thread needs no further line in a file: its file has its `# end` line, or there is neither a
-    /// file nor a reason to make one.
+    /// Returns whether the thread needs no further line in a file: either its file has its `# end` line, or it has no
+    /// file and nothing to report in one.
     pub fn is_ended(&self, header: &Header) -> bool {
         let state = self.renderer.state();
         if self.has_file() {
@@ -195,8 +195,9 @@ impl Drain {
     /// Renders and writes one portion of the ring's records; returns the number of bytes written, 0 if there was
     /// nothing to write.
     ///
-    /// If there is no room for the whole portion, tries smaller ones, down to a single message, so that the file gets
-    /// as much as fits. If the file may not become longer, the thread continues in another file.
+    /// If the disk or a limit has no room for the whole portion, tries smaller and smaller portions, down to a single
+    /// message, so that the file gets as much as fits. If the file may not become longer, the thread continues in
+    /// another file.
     ///
     /// `is_idle` returns whether the thread is outside of any record. See [`Renderer::records`].
     ///
@@ -313,8 +314,8 @@ impl Drain {
         }
     }
 
-    /// Empties the buffer `context.out`. If the file has no lines yet, appends its first lines to the buffer; returns
-    /// their number of bytes.
+    /// Empties the buffer `context.out`. If the file has no lines yet, appends the first lines of a file to the buffer.
+    /// Returns the number of bytes in the buffer.
     fn begin(&mut self, drained: DrainedRing<'_>, context: &mut DrainContext<'_>) -> usize {
         context.out.clear();
         if !self.has_file() {
@@ -400,8 +401,8 @@ impl Drain {
         ))
     }
 
-    /// Checks that the ring contains no records of a kind that is reserved for later versions. If it does, nothing
-    /// may be drained, because these records would be taken for damage, and be lost.
+    /// Checks that the ring contains no record of a type that is reserved for later versions. If the ring contains one,
+    /// it must not be drained: the drain would take the record for damage and lose it.
     ///
     /// # Errors
     /// The ring contains such a record, or its positions are impossible.
@@ -449,8 +450,8 @@ impl Drain {
         Ok(())
     }
 
-    /// Writes the last lines of the thread's file, if the file does not have them. Makes a file if the thread has none
-    /// and the lines need one. Returns the number of bytes written.
+    /// Writes the last lines of the thread's file, unless the file has them already. If the thread has no file, makes
+    /// one only if these lines have something to report. Returns the number of bytes written.
     ///
     /// # Errors
     /// The file cannot be written: then the state is unchanged.
@@ -570,8 +571,8 @@ impl Drain {
         self.renderer.end(ended, files, out);
     }
 
-    /// Writes another `# end` line into the file of a thread that has ended, with the end of the run and the number of
-    /// its files. The ring may serve another thread by then, or none.
+    /// Writes another `# end` line to the file of a thread that has ended. The line states how the run ended, and the
+    /// number of the run's files. The thread's ring is not needed: it may already belong to another thread.
     ///
     /// # Errors
     /// The file no longer exists, or cannot be written.
@@ -647,8 +648,8 @@ impl Drain {
         Ok(())
     }
 
-    /// Closes the file if it was deleted or truncated, so that its space is freed. The next write finds out which
-    /// records are missing.
+    /// Closes the file if it was deleted or truncated, so that the system can free its space. The next write finds out
+    /// which records are missing.
     pub fn check_file(&mut self) {
         if self.file.as_ref().is_some_and(|file| file.is_open() && !file.is_intact()) {
             self.file = None;

@@ -11,7 +11,7 @@ use trace_format::ring::Progress;
 
 use super::{Drain, DrainedRing, PORTION, RunTables, Survivors, TracePlace, first_lines};
 
-/// A drain that renders a ring's records for a reader and writes no file.
+/// Renders the records of a ring for a process that only observes the run, without writing a file.
 pub struct Observer<'a> {
     drained: DrainedRing<'a>,
     info: &'a meta::Run,
@@ -33,7 +33,8 @@ pub struct Rest {
 }
 
 impl<'a> Observer<'a> {
-    /// Returns an observer that continues from `progress`, which the ring's consumer has published.
+    /// Makes an observer that continues after the records that are already in files: `progress` is what the ring's
+    /// consumer has published about them.
     pub fn new(
         drained: DrainedRing<'a>,
         info: &'a meta::Run,

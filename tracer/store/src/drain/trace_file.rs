@@ -1,4 +1,4 @@
-//! An open trace file: reopening, naming, and appending.
+//! An open trace file: opening it again, giving it its name, and appending to it.
 
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};

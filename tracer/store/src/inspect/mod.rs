@@ -40,7 +40,7 @@ const TRIES: u32 = 1000;
 const MAX_PAUSES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A run that has a directory, whether it is alive or dead.
+/// A run, living or dead, whose directory with its rings still exists.
 #[derive(Clone, Debug)]
 pub struct RunInMemory {
     /// The manifest, which describes the run.

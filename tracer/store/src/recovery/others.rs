@@ -57,7 +57,8 @@ pub enum Outcome {
     NoRights,
 }
 
-/// Recovers the dead runs among `runs`, with one thread for each user. Returns the outcomes in the order of `runs`.
+/// Recovers the dead runs among `runs`. The runs of each user are recovered on a thread of their own. Returns the
+/// outcomes in the order of `runs`.
 #[must_use]
 pub fn recover_other_users(runs: &[OtherUsersRun], limits: Limits) -> Vec<Outcome> {
     let mut users: BTreeMap<u32, Vec<(usize, OtherUsersRun)>> = BTreeMap::new();

@@ -338,13 +338,14 @@ pub fn counter_is_trusted() -> bool {
     }
 }
 
-/// Reads the raw monotonic clock, which is never adjusted, in nanoseconds. It stands still while the machine is
-/// suspended.
+/// Reads the raw monotonic clock (`CLOCK_MONOTONIC_RAW`), in nanoseconds. The clock is never adjusted, and stands still
+/// while the machine is suspended.
 pub fn raw_ns() -> Option<u64> {
     super::unix::clock_ns(libc::CLOCK_MONOTONIC_RAW)
 }
 
-/// Reads the time since the machine was started, in nanoseconds, suspension included.
+/// Reads the time since the machine was started, in nanoseconds. It includes the time for which the machine was
+/// suspended.
 pub fn since_boot_ns() -> Option<u64> {
     super::unix::clock_ns(libc::CLOCK_BOOTTIME)
 }

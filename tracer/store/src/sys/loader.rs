@@ -64,7 +64,8 @@ pub fn module_counts() -> Option<(u64, u64)> {
     Some(counts)
 }
 
-/// Returns the numbers of loaded and of unloaded modules in the loader's description of a module.
+/// Returns the number of modules that were ever loaded and the number that were unloaded, as the loader states them in
+/// each description of a module. Both are 0 if the C library does not count modules.
 ///
 /// # Safety
 /// `info` points to at least `bytes` bytes.

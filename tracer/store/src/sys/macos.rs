@@ -77,17 +77,18 @@ pub fn loaded_modules() -> Option<LoadedModules> {
     None
 }
 
-/// Reads the raw monotonic clock, which is never adjusted, in nanoseconds. It stands still while the machine sleeps.
+/// Reads the raw monotonic clock, in nanoseconds. The clock is never adjusted, and stands still while the machine
+/// sleeps.
 pub fn raw_ns() -> Option<u64> {
     super::unix::clock_ns(libc::CLOCK_UPTIME_RAW)
 }
 
-/// Reads the time since the machine was started, in nanoseconds, sleep included.
+/// Reads the time since the machine was started, in nanoseconds. It includes the time for which the machine was asleep.
 pub fn since_boot_ns() -> Option<u64> {
     super::unix::clock_ns(libc::CLOCK_MONOTONIC_RAW)
 }
 
-/// Returns no values: the accuracy of the wall clock is not read on this system.
+/// Returns no values: on this system the tracer does not read how accurate the wall clock is.
 pub fn wall_quality() -> WallQuality {
     WallQuality::default()
 }

@@ -1,5 +1,5 @@
-//! The parts that differ by operating system: files, locks, users and counters. There is one file per system, all
-//! with the same functions.
+//! The parts that differ by operating system: files, locks, users and counters. There is one file per system, all with
+//! the same functions.
 //!
 //! | function | purpose | called by |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | `runtime_directory`, `runtime_directories` | return the directories of rings | flusher, recovery |
 //! | `make_private_directory`, `private_directory_of` | make and check directories of one user | flusher, recovery |
 //! | `begin_as_user` | starts work with another user's rights to files | recovery as root |
-//! | `is_of_another_user` | returns whether a mapped file may become shorter | recovery, inspection, `tracemerge` |
+//! | `is_of_another_user` | returns whether another user may truncate a file | recovery, inspection, `tracemerge` |
 //! | `create_scratch_file`, `next_data`, `read_at`, `write_at` | copy another user's file | recovery, inspection, `tracemerge` |
 //! | `create_private_file`, `create_unnamed_file`, `link_unnamed_file` | make files | flusher, recovery |
 //! | `give_name` | gives a file a further name, or another name, that is free | flusher, recovery |
@@ -15,13 +15,13 @@
 //! | `open_own_file`, `open_named_file`, `open_to_append` | open files that this user has made | flusher, recovery |
 //! | `open_file_of_user_to_read` | opens a file for an observer | inspection |
 //! | `reserve`, `reserve_part`, `hold_lock` | reserve a file's space, lock one of its bytes | flusher, recovery |
-//! | `populate` | prepares the pages of a mapping | flusher |
+//! | `populate` | makes the system map pages in advance | flusher |
 //! | `MAPPINGS_HOLD_LOCKS` | whether a mapping alone holds a lock | start of a run; recovery |
 //! | `OPEN_FILES_KEEP_NAMES` | whether an open file keeps its name when it is deleted | recovery |
 //! | `exclude_from_forks` | keeps a mapping from forked children | start of a run; recovery |
 //! | `path_from_bytes` | returns a path that a manifest names | recovery |
 //! | `file_identity`, `path_identity` | return the identity of a file | flusher, recovery |
-//! | `directory_identity` | returns the identity of a directory, if processes may see different ones at a path | flusher, recovery |
+//! | `directory_identity` | returns the identity of a directory; processes may see different ones at a path | flusher, recovery |
 //! | `open_file_identity` | returns the identity of an open file, perhaps without its device | flusher, recovery |
 //! | `real_path` | returns a path in the canonical form that is compared | `tracemerge` |
 //! | `descriptor_limit`, `is_descriptor_limit_error`, `file_size_limit` | check limits | flusher, recovery |
@@ -31,9 +31,9 @@
 //! | `counter_is_trusted`, `wall_quality` | check clocks | start of a run, flusher |
 //! | `monotonic_ns`, `raw_ns`, `since_boot_ns` | read clocks | start of a run, flusher; a record without a counter |
 //!
-//! The parts that hook into a traced process (the ends of threads and of the process, `errno`, waking) are in
-//! `tracer`. The functions for Linux are complete. docs/systems.md describes the guarantees on Windows. The port to
-//! macOS is type-checked, but was not run yet.
+//! The parts that hook into a traced process (the ends of threads and of the process, `errno`, waking) are in `tracer`.
+//! The functions for Linux are complete. docs/systems.md describes the guarantees on Windows. The port to macOS is
+//! type-checked, but was not run yet.
 
 #[cfg(target_os = "linux")]
 mod linux;

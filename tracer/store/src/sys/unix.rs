@@ -265,7 +265,7 @@ pub fn file_size_limit() -> u64 {
     if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur }
 }
 
-/// Reads one of the system's clocks, in nanoseconds; `None` if the system has no clock of this number.
+/// Reads the system's clock with the number `clock`, in nanoseconds; returns `None` if there is no such clock.
 pub(super) fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` may be written.

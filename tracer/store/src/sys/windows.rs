@@ -399,8 +399,9 @@ pub fn counter_is_trusted() -> bool {
     is_of_processor(counts_per_second())
 }
 
-/// Returns whether the system's performance counter, which has the frequency `per_second`, is the processor's counter.
-/// Windows scales the processor's counter to a round frequency, 10 MHz since Windows 10, and does not scale timers.
+/// Returns whether the system's performance counter is the processor's counter; `per_second` is the frequency of the
+/// performance counter. Windows scales the processor's counter to a round frequency, 10 MHz since Windows 10, and does
+/// not scale the machine's timers.
 fn is_of_processor(per_second: u64) -> bool {
     const POWER_MANAGEMENT_TIMER: u64 = 3_579_545;
     const HIGH_PRECISION_EVENT_TIMER: u64 = 14_318_180;
@@ -437,12 +438,12 @@ pub fn raw_ns() -> Option<u64> {
     Some(monotonic_ns())
 }
 
-/// Returns `None`: no clock that includes the time for which the machine was suspended is read on Windows.
+/// Returns `None`: on Windows the tracer reads no clock that includes the time for which the machine was suspended.
 pub fn since_boot_ns() -> Option<u64> {
     None
 }
 
-/// Returns no values: the system does not report the accuracy of the wall clock.
+/// Returns no values: Windows does not report how accurate the wall clock is.
 pub fn wall_quality() -> WallQuality {
     WallQuality::default()
 }

@@ -30,7 +30,8 @@ unsafe extern "system" {
 /// The number of modules that the loader has reported as loaded since [`count_modules`] was called. Relaxed: if one
 /// reading of the list of modules misses a new module, a later reading finds it.
 static LOADED_COUNT: AtomicU64 = AtomicU64::new(0);
-/// The number of modules that the loader has reported as unloaded; see [`LOADED_COUNT`].
+/// The number of modules that the loader has reported as unloaded since `count_modules` was called. Relaxed as
+/// [`LOADED_COUNT`] is.
 static UNLOADED_COUNT: AtomicU64 = AtomicU64::new(0);
 /// Whether loaded and unloaded modules are counted: false ──Release──► true, for ever.
 static COUNTS: AtomicBool = AtomicBool::new(false);

@@ -197,7 +197,7 @@ impl TraceFile {
         Ok((place.opened(file, path, self.number, length)?, dropped))
     }
 
-    /// Writes `first` and the kept half into `new`; returns the length of the new file.
+    /// Writes `first`, and after it the kept half of this file, into `new`. Returns the length of `new` in bytes.
     fn copy_lines(&mut self, dropped: &Dropped, first: &[u8], new: &mut File) -> io::Result<u64> {
         new.write_all(first)?;
         self.file.seek(SeekFrom::Start(dropped.bytes))?;

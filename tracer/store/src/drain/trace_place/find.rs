@@ -201,8 +201,8 @@ pub(in crate::drain) fn begins_with_run_line(
     Ok(whole && found.iter().enumerate().all(|(at, byte)| same(at, *byte)))
 }
 
-/// Returns whether the first line or record of a file has the ticks `since`. Reads from the current position and then
-/// rewinds the file.
+/// Returns whether the first line, or the first record of a raw file, has the ticks `since`. Reads from the current
+/// position of the file, which must be its beginning, and then sets the position back to the beginning.
 fn begins_at(mut file: &File, since: Ticks) -> io::Result<bool> {
     let first = read_at_most(file, FIRST_BYTES as u64)?;
     file.rewind()?;

@@ -51,8 +51,8 @@ pub struct TracePlace {
     /// The path of a directory that may contain files of the run, but that this process cannot see: here the path leads
     /// to another directory, or to none.
     hidden: Option<PathBuf>,
-    /// Further directories that may contain files: those that the run has left because they refused a file and, in
-    /// recovery, all other directories of the manifest.
+    /// Further directories that may contain files of the run: those that the run no longer uses because they refused a
+    /// file and, in recovery, all other directories of the manifest.
     left: Vec<PathBuf>,
     /// The number of directories of the manifest that the run no longer uses, because they refused a file.
     left_by_run: u32,
@@ -79,7 +79,7 @@ pub struct TracePlace {
     /// The error of an action that is not essential, such as the rotation of a file: it failed, but all records are in
     /// the file.
     pub deferred_error: Option<io::Error>,
-    /// The function that notifies the user that files go to another directory.
+    /// The function that tells the user that files go to another directory.
     say: MessageFn,
 }
 
@@ -236,8 +236,8 @@ impl TracePlace {
         if self.hidden.as_deref() == Some(self.directory()) { self.check_visible() } else { Ok(()) }
     }
 
-    /// Returns the directories that the manifest names: those that the run has left, and those in which files may be
-    /// made.
+    /// Returns the directories that a manifest names: those that the run no longer uses because they refused a file,
+    /// and those in which files may be made.
     pub(crate) fn directories_of_run(&self) -> impl Iterator<Item = &PathBuf> {
         self.left.iter().chain(&self.directories)
     }

@@ -835,7 +835,7 @@ impl Drain {
 /// Appends to `out`, which is empty, the first lines of a file:
 ///
 /// - the `# run` line and the `# thread` line, with the ticks at which the thread took the ring;
-/// - the cost of the run's start, if this file has to report it;
+/// - the cost of the run's start and the clocks' first readings, if this file has to report them;
 /// - the losses in `on_file`, which were reported by earlier files or by dropped lines.
 ///
 /// The first argument is the thread's id and the number of the file in its run.

@@ -122,7 +122,7 @@ fn write_text(text: &mut Vec<u8>, random: &mut Random) -> io::Result<()> {
     }
 }
 
-/// How many lines one thread writes before another thread writes.
+/// The number of lines that one thread writes before another thread writes.
 #[derive(Clone, Copy)]
 enum Grain {
     /// A thread writes one to four lines.

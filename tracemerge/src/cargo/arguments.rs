@@ -163,7 +163,7 @@ pub(super) fn read(args: Vec<OsString>) -> Result<CargoTask, Error> {
     Ok(CargoTask::Build(request))
 }
 
-/// What error messages say is expected as the value of `--include` and `--exclude`.
+/// The text by which error messages name the expected value of `--include` and `--exclude`.
 const PATTERN: &str = "the path of a function";
 
 /// Reads `word`, the value of `option`: patterns of the paths of functions, separated by commas.

@@ -796,6 +796,9 @@ fn merge_options(cli: &Cli) -> Option<&MergeOptions> {
 }
 
 /// Shows `said`, the error or the help that is the result of parsing the command line `args`.
+///
+/// # Errors
+/// Returns an error if standard output does not accept the help.
 pub(crate) fn show(said: clap::Error, args: &[OsString]) -> Result<(), Error> {
     let stream = if said.use_stderr() { Stream::Error } else { Stream::Output };
     // The parser repeats unknown words. These are escaped before, so that all colours are the parser's own.

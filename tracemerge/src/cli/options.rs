@@ -95,7 +95,8 @@ pub(crate) struct SyncOptions {
 impl SyncOptions {
     /// Returns the pairs of patterns.
     ///
-    /// # Errors A pattern is not a regular expression, or the two patterns of a pair do not have the same groups.
+    /// # Errors
+    /// A pattern is not a regular expression, or the two patterns of a pair do not have the same groups.
     pub(crate) fn patterns(&self) -> Result<Vec<SyncPatterns>, String> {
         self.sync.chunks_exact(2).map(|two| SyncPatterns::new(&two[0], &two[1])).collect()
     }

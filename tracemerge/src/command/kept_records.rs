@@ -69,7 +69,8 @@ impl Export for Keeping {
 impl KeptRecords {
     /// Merges the traces in the directory `place`, and keeps the merged records.
     ///
-    /// # Errors If the traces cannot be read. The error is a text that says why.
+    /// # Errors
+    /// If the traces cannot be read. The error is a text that says why.
     pub fn read(place: PathBuf) -> Result<KeptRecords, String> {
         let said = |error: &dyn fmt::Display| error.to_string();
         let mut messages = Messages::silent();
@@ -103,7 +104,8 @@ impl KeptRecords {
     /// Writes all records to a new file or directory at `path`, in the output format with the name `format`. Returns
     /// the number of bytes that the format has written to its stream.
     ///
-    /// # Errors If there is no such format, or if the output cannot be written.
+    /// # Errors
+    /// If there is no such format, or if the output cannot be written.
     pub fn write(&self, format: &str, path: &Path) -> io::Result<u64> {
         let of_name = |known: &&&OutputFormat| known.name == format && known.make.is_some();
         let known = FORMATS.iter().find(of_name).ok_or(io::ErrorKind::NotFound)?;

@@ -354,7 +354,8 @@ fn show_closing(
 /// Returns the traces of a job as text in the layout of its request. Does not report problems with the inputs, because
 /// the caller has done so.
 ///
-/// # Errors If there are no traces, or if they cannot be read.
+/// # Errors
+/// If there are no traces, or if they cannot be read.
 #[cfg(feature = "tui")]
 pub(crate) fn text_of(job: &Job) -> Result<Vec<u8>, Error> {
     let silent = &mut Messages::silent();
@@ -367,7 +368,8 @@ pub(crate) fn text_of(job: &Job) -> Result<Vec<u8>, Error> {
 /// Prepares the merge of the chosen traces in the layout of `request`, and calls `write` with it, which executes the
 /// merge and writes the result.
 ///
-/// # Errors If the traces cannot be read, or the output cannot be written.
+/// # Errors
+/// If the traces cannot be read, or the output cannot be written.
 #[cfg(any(feature = "tui", feature = "parquet"))]
 pub(crate) fn write_chosen(
     chosen: &Chosen,

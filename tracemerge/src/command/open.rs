@@ -23,7 +23,7 @@ use crate::view::layout::Destination;
 use crate::view::request::Request;
 use crate::view::select::Amount;
 
-/// What is written for a viewer.
+/// The file that is written for a viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     /// The merged lines as text, with times of the day in UTC.
@@ -94,7 +94,7 @@ static PAGES: [(&OutputFormat, &str); 3] = [
     (&speedscope::FORMAT, "https://www.speedscope.app"),
 ];
 
-/// What is written, and the viewer that is started for it.
+/// The file to write, and the viewer to start for it.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
     written: Written,
@@ -179,8 +179,9 @@ pub(crate) struct Viewing {
 impl Viewing {
     /// Chooses the viewer for the records that `request` selects.
     ///
-    /// # Errors If no viewer is installed, if the user's configuration names no format, or if the requested output is
-    /// standard output.
+    /// # Errors
+    /// If no viewer is installed, if the user's configuration names no format, or if the requested output is standard
+    /// output.
     pub(crate) fn of(request: Request) -> Result<Viewing, Error> {
         let fits_terminal = request.output.is_none() && request.view.selection.amount == Amount::All;
         let in_terminal = fits_terminal && tui::can_be_shown();

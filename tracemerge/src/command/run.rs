@@ -35,11 +35,11 @@ use crate::view::request::Request;
 const CANNOT_RUN: u8 = 126;
 /// The exit status that shells return if there is no such program.
 const NOT_FOUND: u8 = 127;
-/// How much earlier than this process's wall clock the time in a trace may be, because the traced process may read the
-/// clock in another way.
+/// The greatest time by which a trace may be earlier than this process's wall clock, because the traced process may
+/// read the clock in another way.
 pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// What is done with the traces after the application has ended.
+/// The action that follows with the traces after the application has ended.
 #[derive(Debug)]
 pub(crate) enum After {
     /// The traces are merged as requested.

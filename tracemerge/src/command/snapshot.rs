@@ -27,7 +27,8 @@ use crate::view::request::Request;
 
 /// Merges all records that the process `pid` has made so far.
 ///
-/// # Errors If the process does not trace, or if the output could not be written.
+/// # Errors
+/// If the process does not trace, or if the output could not be written.
 pub(crate) fn snapshot(pid: u32, request: &Request, messages: &mut Messages) -> Result<(), Error> {
     let run = run_of(pid)?;
     let began = run.manifest.run.wall;

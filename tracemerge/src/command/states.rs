@@ -37,10 +37,11 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The time between two readings of the clocks. Between two readings, the kernel's clock is assumed to be a linear
 /// function of the counter.
 const BETWEEN_ANCHORS: Duration = Duration::from_secs(1);
-/// How long a record is held back, in nanoseconds, because older records of other processors may still arrive.
+/// The time for which a record is held back, in nanoseconds, because older records of other processors may still
+/// arrive.
 const LATE: u64 = 20_000_000;
-/// How often the clocks are read for one anchor. Of these readings, the one that took the least time becomes the
-/// anchor.
+/// The number of times that the clocks are read for one anchor. Of these readings, the one that took the least time
+/// becomes the anchor.
 const READINGS: usize = 16;
 /// The number of bytes of a record in the temporary file.
 const KEPT_BYTES: usize = 32;
@@ -121,7 +122,8 @@ pub(crate) struct StatesReader {
 impl StatesReader {
     /// Begins to read the states of the threads of the program that `command` will start.
     ///
-    /// # Errors The system has no thread or no file descriptors left.
+    /// # Errors
+    /// The system has no thread or no file descriptors left.
     pub(crate) fn begin(command: &mut Command) -> io::Result<StatesReader> {
         let held = hold_before_exec(command)?;
         let has_ended = Arc::new(AtomicBool::new(false));

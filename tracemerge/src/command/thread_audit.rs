@@ -43,7 +43,7 @@ pub(crate) struct Audit {
     pub wrong_ends: FirstItems<(PartOffset, End, u64, u64, SeparateCounts)>,
     /// Whether the trace is of an earlier format version, in which a line of an unknown kind is damage.
     is_earlier_version: bool,
-    /// How often tracing was switched off, as far as the trace reports it.
+    /// The number of times that tracing was switched off, as far as the trace reports it.
     pub pauses: u64,
     /// The positions at which the trace reports that the clock went back.
     pub backward: FirstItems<PartOffset>,
@@ -54,13 +54,13 @@ pub(crate) struct Audit {
     pub damaged: FirstItems<(PartOffset, usize)>,
     /// Whether the trace ends within a line: its last line has no line feed.
     pub torn: bool,
-    /// How long the start of the run took, in nanoseconds, if the trace of this thread states it.
+    /// The duration of the run's start in nanoseconds, if the trace of this thread states it.
     pub start_ns: Option<u64>,
-    /// How often the thread waited for room in its ring, as far as the trace reports it.
+    /// The number of times that the thread waited for room in its ring, as far as the trace reports it.
     pub stalls: u64,
     /// The number of the thread's waits for the tracer that have a line of their own.
     pub waits: u64,
-    /// How long the thread waited for room in its ring, in nanoseconds in total, as far as the trace reports it.
+    /// The total time for which the thread waited for room in its ring, in nanoseconds, as far as the trace reports it.
     pub stall_ns: u64,
     /// The readings of ticks and wall clock in the trace's `# run` and `# clock` lines, in the order of the lines.
     pub anchors: Vec<Anchor>,

@@ -21,7 +21,7 @@ pub(crate) const PROBE: usize = 64 * 1024;
 /// Zero bytes to compare with the bytes of a hole in a file. Holes consist of pages, so one comparison skips a page.
 const HOLE: &[u8] = &[0; 4096];
 
-/// What begins at a position in the bytes of a trace.
+/// The element that begins at a position in the bytes of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     /// The end of the bytes is at the position.

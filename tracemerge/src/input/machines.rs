@@ -15,7 +15,7 @@ use crate::ui::messages::Messages;
 pub(crate) struct Machine {
     /// The id of the machine's boot; empty if no file names it.
     pub boot: Vec<u8>,
-    /// How the machine's lines were ordered among those of the other machines.
+    /// The way in which the machine's lines were ordered among those of the other machines.
     pub placed_by: PlacedBy,
     /// The median over the trace of the nanoseconds by which the machine's clock is ahead of the reference's. `None` if
     /// no messages were found, or if this machine is the reference.
@@ -31,7 +31,7 @@ pub(crate) struct Machine {
     pub pairs: Vec<PairOfMachines>,
 }
 
-/// How the lines of a machine were ordered among those of the other machines.
+/// The way in which the lines of a machine were ordered among those of the other machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlacedBy {
     /// The machine is the reference: the lines of other machines are converted to its ticks.

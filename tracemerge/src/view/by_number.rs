@@ -15,7 +15,7 @@ const MAX_EXTRA_LENGTH: usize = 8;
 pub(crate) struct ByNumber<T> {
     dense: Vec<T>,
     sparse: FastMap<u32, T>,
-    /// How many different numbers were beyond the end of the array when a value was first stored for them.
+    /// The count of different numbers that were beyond the end of the array when a value was first stored for them.
     met: usize,
 }
 

@@ -115,7 +115,7 @@ impl Function {
     }
 }
 
-/// What a `>` or `<` line says about a call.
+/// The contents of a `>` or `<` line about a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallInfo {
     /// The function, and its caller.

@@ -44,6 +44,9 @@ impl<T: RecordSink> RecordJoiner<T> {
 
     /// Passes on the last record, which is held back because more lines could continue it. Must be called after the
     /// last line.
+    ///
+    /// # Errors
+    /// Returns an error if the next stage accepts no more records.
     pub(crate) fn end(&mut self) -> io::Result<()> {
         self.flush()
     }

@@ -199,6 +199,9 @@ impl<T: RecordSink> Limit<T> {
     /// Passes on the records that were held back. If the last records are wanted, later records are no longer held
     /// back. For views that follow running applications: they show the records that were the last ones until now, and
     /// then all new ones.
+    ///
+    /// # Errors
+    /// Returns an error if the next stage accepts no more records.
     pub(crate) fn release(&mut self) -> io::Result<()> {
         if matches!(self.amount, Amount::Last(_)) {
             self.amount = Amount::All;

@@ -9,11 +9,11 @@ pub(crate) struct SpanMessage<'a> {
     pub name: &'a str,
     /// The values of the span's fields, as `path="/" size=3`; empty if there are none.
     pub fields: &'a str,
-    /// What the message says about the span.
+    /// The statement of the message about the span.
     pub subject: Subject,
 }
 
-/// What a message says about a span.
+/// The statement of a message about a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// The span is new, and has the parent with this id, if any.

@@ -159,7 +159,7 @@ pub fn begin(path: &Path, flusher: u64) -> io::Result<(Arc<Lock>, &'static Life)
     Ok((Arc::clone(&held.lock), life))
 }
 
-/// What has become of a request to resume or to pause tracing.
+/// The outcome of a request to resume or to pause tracing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// The run is already in the requested state.

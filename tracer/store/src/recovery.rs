@@ -153,7 +153,7 @@ pub fn drain_own(
     if recovered.errors.is_empty() { Ok(()) } else { Err(recovered.errors) }
 }
 
-/// What a recoverer does if another recoverer is working on a run.
+/// The behaviour of a recoverer if another recoverer is working on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BusyPolicy {
     WaitForOther,

@@ -13,7 +13,7 @@ pub(crate) struct Entered {
     pub(crate) called: u64,
     /// The span's id in the trace, and its callsite's data.
     pub(crate) span: RecordedSpan,
-    /// What is needed to record that the span is left; `None` if the entry was not recorded.
+    /// The data that are needed to record that the span is left; `None` if the entry was not recorded.
     pub(crate) entered: Option<EnteredSpan>,
 }
 

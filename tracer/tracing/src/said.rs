@@ -14,8 +14,8 @@ use crate::logged;
 /// The name of the field that contains the text of an event.
 const MESSAGE: &str = "message";
 
-/// What a message reports: an event, or something that has happened to a span. Messages about different things have
-/// different sites, so this is a part of the number of the message's place.
+/// The kind of report that a message is: an event, or something that has happened to a span. Messages about different
+/// things have different sites, so this is a part of the number of the message's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageSubject {
     Event,

@@ -25,7 +25,7 @@ use crate::view::export::parquet::rewrite::rewrite;
 use crate::view::export::parquet::subjects::name_of_run;
 use crate::view::request::Request;
 
-/// What a data set states about a run that is already in it.
+/// The facts that a data set states about a run that is already in it.
 #[derive(Debug, Default)]
 struct KnownRun {
     /// A text that identifies the state of the run's traces when the run was added.
@@ -159,7 +159,8 @@ pub(super) fn add(
 
 /// Writes the runs that `job` chooses into a new set at `path`, with only the records that `job` selects.
 ///
-/// # Errors If there are no traces, or if the set cannot be written.
+/// # Errors
+/// If there are no traces, or if the set cannot be written.
 pub(super) fn write_new(path: &Path, job: &Job<'_>, messages: &mut Messages) -> Result<(), Error> {
     // No other set has these files.
     let machine = name_of_machine(None).unwrap_or_else(|_| UNNAMED.to_owned());

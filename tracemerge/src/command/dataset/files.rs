@@ -12,7 +12,8 @@ use crate::output::set::Locked;
 /// Returns the paths, in the data set, of the files that have rows of several runs and are in the folder of the file
 /// `folder`.
 ///
-/// # Errors The folder cannot be read.
+/// # Errors
+/// The folder cannot be read.
 pub(super) fn compacted(folder: &FilePlace, locked: &Locked<'_>) -> io::Result<Vec<FilePlace>> {
     let names = locked.names(folder)?.into_iter().filter(|name| name.starts_with(COMPACTED));
     Ok(names.map(|name| FilePlace { name, ..folder.clone() }).collect())

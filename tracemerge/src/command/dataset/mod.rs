@@ -57,7 +57,8 @@ pub(crate) fn compact(_path: &Path, _messages: &mut Messages) -> Result<(), Erro
 
 /// Writes the runs that `job` chooses into a new set at `path`, with only the records that `job` selects.
 ///
-/// # Errors If there are no traces, or if the set cannot be written.
+/// # Errors
+/// If there are no traces, or if the set cannot be written.
 #[cfg(feature = "parquet")]
 pub(crate) fn write_new(path: &Path, job: &Job<'_>, messages: &mut Messages) -> Result<(), Error> {
     add::write_new(path, job, messages)

@@ -32,7 +32,7 @@ pub(super) struct FailOver {
 /// A function or a message that became slower.
 #[derive(Debug, Serialize)]
 struct Slower {
-    /// What became slower: `function` or `message`.
+    /// The kind of thing that became slower: `function` or `message`.
     kind: &'static str,
     /// The name of the function, or the text of the message.
     name: String,

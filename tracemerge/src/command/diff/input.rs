@@ -124,7 +124,8 @@ impl UnreadInput {
     /// Opens the traces that `given` names. `numbers` assigns a number to each site of a message, if the traces record
     /// sites.
     ///
-    /// # Errors If there are no traces, or if they cannot be read.
+    /// # Errors
+    /// If there are no traces, or if they cannot be read.
     pub(super) fn open(
         given: PathBuf,
         numbers: &SiteNumbers,
@@ -149,7 +150,8 @@ impl Input {
     /// Reads all messages. If `by_site`, messages of the same site have the same sort; otherwise messages of the same
     /// shape (their text without numbers) have the same sort.
     ///
-    /// # Errors If there are neither messages nor calls of functions.
+    /// # Errors
+    /// If there are neither messages nor calls of functions.
     pub(super) fn read(
         opened: UnreadInput,
         by_site: bool,

@@ -67,7 +67,8 @@ pub(crate) struct DiffOptions {
 /// messages: single threads in the same order, pools in any order. With a limit, it succeeds if no function and no
 /// message became slower by more than the limit.
 ///
-/// # Errors If there is nothing to compare, or if standard output does not accept the output.
+/// # Errors
+/// If there is nothing to compare, or if standard output does not accept the output.
 pub(crate) fn diff(
     a: PathBuf,
     b: PathBuf,

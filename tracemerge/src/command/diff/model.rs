@@ -19,7 +19,7 @@ use crate::view::sorts::{SortId, Sorts};
 /// The version of this JSON layout. It increases when a field changes its meaning or is removed; new fields may be
 /// added at any time.
 pub(super) const VERSION: u32 = 3;
-/// How many messages of a thread are shown around the first difference: before it, and from it on.
+/// The numbers of messages of a thread that are shown around the first difference: before it, and from it on.
 const CONTEXT: (usize, usize) = (2, 2);
 /// The least number of measured times that each trace must have for a comparison of their medians: with fewer times,
 /// the medians are not compared.
@@ -183,9 +183,9 @@ pub(super) struct SuccessionDifference {
     pub first: SortText,
     /// The sort of the second message.
     pub second: SortText,
-    /// How often the two messages follow each other in the first trace.
+    /// The number of times that the two messages follow each other in the first trace.
     pub a: u64,
-    /// How often the two messages follow each other in the second trace.
+    /// The number of times that the two messages follow each other in the second trace.
     pub b: u64,
 }
 

@@ -45,9 +45,9 @@ pub(super) struct Succession {
     pub first: SortId,
     /// The sort of the second message.
     pub second: SortId,
-    /// How often the two messages follow each other in the first trace.
+    /// The number of times that the two messages follow each other in the first trace.
     pub a: u64,
-    /// How often the two messages follow each other in the second trace.
+    /// The number of times that the two messages follow each other in the second trace.
     pub b: u64,
 }
 

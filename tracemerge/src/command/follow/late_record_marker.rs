@@ -39,7 +39,8 @@ impl<T: RecordSink> LateRecordMarker<T> {
 
     /// Passes on the late records that are held back, after their `# late` line.
     ///
-    /// # Errors If the next stage accepts no more.
+    /// # Errors
+    /// If the next stage accepts no more.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let mut held = std::mem::take(&mut self.held).into_iter().peekable();
         let first = held.peek().and_then(|lines| Line::parse(strip_line_feed(lines_of(lines).next()?)).ok());

@@ -68,7 +68,8 @@ const QUIET: u32 = 40;
 /// Shows the records of `apps` as they arrive. Ends when all their processes have ended, when the user interrupts, or
 /// when all requested records are shown.
 ///
-/// # Errors If an option cannot be used with `--follow`, or if the output cannot be written.
+/// # Errors
+/// If an option cannot be used with `--follow`, or if the output cannot be written.
 pub(crate) fn follow(apps: &[App], request: &Request, messages: &mut Messages) -> Result<(), Error> {
     if let Some(set) = apps.iter().find(|app| app.is_data_set()) {
         return Err(Error::plain(format!(

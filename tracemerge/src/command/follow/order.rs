@@ -53,7 +53,8 @@ impl<O: Outlet> Order<O> {
     /// Passes on the lines that come before two kinds of lines: the lines that are only in rings, and the lines that
     /// are not read yet.
     ///
-    /// # Errors If the outlet accepts no more.
+    /// # Errors
+    /// If the outlet accepts no more.
     pub(super) fn pass_settled(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         let bounds = |stream: &Stream| stream.known_until().into_iter().chain(stream.first_ahead()).min();
         let bound = streams.values().filter_map(bounds).min().unwrap_or(0);
@@ -71,7 +72,8 @@ impl<O: Outlet> Order<O> {
 
     /// Passes on the lines that were found in earlier rounds, all lines that come before them, and late lines.
     ///
-    /// # Errors If the outlet accepts no more.
+    /// # Errors
+    /// If the outlet accepts no more.
     pub(super) fn pass_due(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         let due = streams.values().filter_map(|stream| stream.due(self.round)).max().unwrap_or(0);
         self.pass(streams, due.max(self.shown))
@@ -79,7 +81,8 @@ impl<O: Outlet> Order<O> {
 
     /// Passes on all queued lines.
     ///
-    /// # Errors If the outlet accepts no more.
+    /// # Errors
+    /// If the outlet accepts no more.
     pub(super) fn pass_all(&mut self, streams: &mut HashMap<ThreadKey, Stream>) -> io::Result<()> {
         self.pass(streams, u64::MAX)
     }

@@ -36,17 +36,20 @@ pub(super) trait Outlet {
     /// Receives lines of one thread. If they are late, `late` is the `# late` line that precedes them; otherwise `late`
     /// is empty.
     ///
-    /// # Errors If the outlet accepts no more.
+    /// # Errors
+    /// If the outlet accepts no more.
     fn lines(&mut self, of: &ThreadKey, late: &[u8], lines: &[u8]) -> io::Result<()>;
 
     /// Ends a round: writes the lines received in it.
     ///
-    /// # Errors If the outlet accepts no more.
+    /// # Errors
+    /// If the outlet accepts no more.
     fn end_round(&mut self) -> io::Result<()>;
 
     /// Ends the last round: writes all lines that are not written yet, including those that were held back.
     ///
-    /// # Errors If the outlet accepts no more.
+    /// # Errors
+    /// If the outlet accepts no more.
     fn finish(&mut self) -> io::Result<()> {
         self.end_round()
     }

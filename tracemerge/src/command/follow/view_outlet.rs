@@ -84,7 +84,7 @@ impl FollowedView<'_> {
     }
 }
 
-/// What the view knows about a thread, besides the thread's origin.
+/// The facts that the view knows about a thread, besides the thread's origin.
 struct ThreadFacts {
     /// Whether the thread has got a label, which may change with the thread's name.
     is_labelled: bool,

@@ -60,7 +60,8 @@ struct ReadFile<'a> {
 /// Writes the facts about the traces of `app` to standard output, in the form that `options` name. Comma-separated
 /// values have a row for each thread or, if `options.machines`, for each machine.
 ///
-/// # Errors If there is no trace, or if standard output does not accept the text.
+/// # Errors
+/// If there is no trace, or if standard output does not accept the text.
 pub(crate) fn info(app: &App, options: &InfoOptions, messages: &mut Messages) -> Result<(), Error> {
     let text = text(app, options, messages)?;
     print(options.form.content(), text.as_bytes())

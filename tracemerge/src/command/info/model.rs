@@ -90,7 +90,8 @@ pub(super) struct RunInfo {
     pub cause: Cause,
     /// The time when the run began, in nanoseconds since 1970.
     pub start_wall_ns: Option<u64>,
-    /// How long the start of the tracer delayed the program's threads, in nanoseconds; `null` if no file states it.
+    /// The time for which the start of the tracer delayed the program's threads, in nanoseconds; `null` if no file
+    /// states it.
     pub start_ns: Option<u64>,
     /// The time of the first message, in nanoseconds since the run began.
     pub first_ns: Option<i64>,
@@ -340,9 +341,9 @@ pub(super) struct Sums {
     pub records: u64,
     /// The number of bytes of the messages' text.
     pub bytes: u64,
-    /// How often threads waited for room in their rings, as far as the files report it.
+    /// The number of times that threads waited for room in their rings, as far as the files report it.
     pub stalls: u64,
-    /// How long threads waited for room in their rings, in nanoseconds in total, as far as the files report it.
+    /// The total time for which threads waited for room in their rings, in nanoseconds, as far as the files report it.
     pub stall_ns: u64,
     /// The number of messages that the files report as lost.
     pub lost: u64,

@@ -171,7 +171,8 @@ fn next_line(rows: &mut impl BufRead) -> io::Result<Option<String>> {
 /// Prints the rows of an answer as they arrive. If standard output is a pipe whose reader has closed it, the remaining
 /// rows are not printed.
 ///
-/// # Errors The rows cannot be read, or cannot be printed.
+/// # Errors
+/// The rows cannot be read, or cannot be printed.
 pub(super) fn show(rows: &mut impl BufRead, form: RowForm, messages: &mut Messages) -> Result<(), Error> {
     let out = Console::stdout(form.content()).map_err(cannot_print)?;
     let mut printed = Printed { form, out, names: Vec::new(), sheet: None, rows: 0, left_out: 0 };

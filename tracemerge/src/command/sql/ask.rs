@@ -67,7 +67,8 @@ fn unread_query(error: io::Error) -> Error {
 
 /// Checks that a query from standard input is not longer than `LONGEST_QUERY`.
 ///
-/// # Errors The query is too long.
+/// # Errors
+/// The query is too long.
 fn check_length(query: &str) -> Result<(), Error> {
     if query.len() as u64 <= LONGEST_QUERY {
         return Ok(());

@@ -28,7 +28,8 @@ pub(super) enum Program {
 impl Program {
     /// Finds the installed program by which DuckDB answers queries.
     ///
-    /// # Errors If neither DuckDB's command nor its module for Python is installed.
+    /// # Errors
+    /// If neither DuckDB's command nor its module for Python is installed.
     pub(super) fn find() -> Result<Program, Error> {
         if let Some(command) = find_in_path(Path::new("duckdb")) {
             return Ok(Program::Command(command));
@@ -121,7 +122,8 @@ impl Running {
 
     /// Waits for the end of DuckDB's process. Returns the error message of DuckDB, if the query failed.
     ///
-    /// # Errors If it cannot be determined how the process ended.
+    /// # Errors
+    /// If it cannot be determined how the process ended.
     pub(super) fn finish(self) -> Result<Result<(), String>, Error> {
         let Running { mut child, mut errors, rows } = self;
         // A query whose rows are not wanted any more ends.

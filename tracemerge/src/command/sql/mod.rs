@@ -40,7 +40,8 @@ pub(crate) struct Question {
 
 /// Answers queries by DuckDB, and prints the answers.
 ///
-/// # Errors If DuckDB is not installed, if there are no traces, or if the data set cannot be read.
+/// # Errors
+/// If DuckDB is not installed, if there are no traces, or if the data set cannot be read.
 #[cfg(feature = "parquet")]
 pub(crate) fn sql(question: &Question, messages: &mut Messages) -> Result<(), Error> {
     ask::ask(question, messages)

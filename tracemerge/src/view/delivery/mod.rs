@@ -132,6 +132,9 @@ impl Delivery<'_, '_> {
 
     /// Merges the wanted lines into `out`, whose content cannot be replaced later, and reports the findings to the
     /// user.
+    ///
+    /// # Errors
+    /// Returns an error if files are out of order, or change while they are read, or if writing to `out` fails.
     #[cfg(feature = "parquet")]
     pub(crate) fn write_once(self, out: &mut dyn Write, messages: &mut Messages) -> Result<(), Stop> {
         let (_, findings, omissions) = self.attempt(out)?;

@@ -114,8 +114,9 @@ pub(crate) trait EventFormat: Send + Sync {
 
     /// Checks that the output is not too large for other programs. Called after the output has ended.
     ///
-    /// # Errors Returns an error if no program could read an output of this size. In this case, nothing of the output
-    /// was written.
+    /// # Errors
+    /// Returns an error if no program could read an output of this size. In this case, nothing of the output was
+    /// written.
     fn check_size(&self) -> io::Result<()> {
         Ok(())
     }

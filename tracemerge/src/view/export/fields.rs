@@ -152,7 +152,8 @@ pub(crate) fn level(level: Level) -> Option<&'static str> {
 
 /// Returns the level with the name `text`, in upper or lower case.
 ///
-/// # Errors Returns an error if no level has this name.
+/// # Errors
+/// Returns an error if no level has this name.
 pub(crate) fn level_of_name(text: &str) -> Result<Level, String> {
     let levels = [Level::Error, Level::Warn, Level::Info, Level::Debug, Level::Trace];
     let named = levels.into_iter().find(|of| level(*of).is_some_and(|name| name.eq_ignore_ascii_case(text)));

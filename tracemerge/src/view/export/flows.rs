@@ -26,7 +26,7 @@ pub(crate) enum Flow {
     },
 }
 
-/// What a flow is about. The id of the flow is the hash of this value and of the process.
+/// The subject of a flow. The id of the flow is the hash of this value and of the process.
 #[derive(Hash)]
 enum Subject {
     Span(u64),

@@ -58,6 +58,9 @@ pub(crate) trait Export: Send + Sync {
 
     /// Appends a further part of the output after [`Export::finish`], and returns whether there may be another part.
     /// For formats whose output after the last record may be too large for memory.
+    ///
+    /// # Errors
+    /// Returns an error if the format cannot read the data that it has kept.
     fn further_part(&mut self, _out: &mut Vec<u8>) -> io::Result<bool> {
         Ok(false)
     }
@@ -140,7 +143,8 @@ impl<'a> Exporting<'a> {
 
     /// Writes the bytes that are still in memory. Returns the number of lines of all records.
     ///
-    /// # Errors Returns an error if the output cannot be written.
+    /// # Errors
+    /// Returns an error if the output cannot be written.
     pub(crate) fn finish(self) -> io::Result<u64> {
         self.out.write_all(&self.text)?;
         Ok(self.lines)

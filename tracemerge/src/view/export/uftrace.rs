@@ -58,7 +58,7 @@ const OMITTED_ASPECTS: [Aspect; 10] = [
 const ENTRY: u64 = 0;
 const EXIT: u64 = 1;
 
-/// What has been written so far about a thread, which uftrace calls a task.
+/// The state of the output for a thread, which uftrace calls a task.
 #[derive(Debug)]
 struct Task {
     tid: u32,

@@ -65,7 +65,7 @@ pub struct DrainedRing<'a> {
     pub place: RingPlace,
     /// The reason why the ring does not outlive its process; empty if it does.
     pub why: &'a str,
-    /// How long the start of the run took; `None` if that was not recorded.
+    /// The duration of the run's start; `None` if that was not recorded.
     pub start: Option<&'a Start>,
     /// The readings of the clocks at the beginning of the run, and the most recent readings; `None` if they were not
     /// recorded.

@@ -152,7 +152,7 @@ pub fn runs(directories: &[PathBuf], wanted: impl Fn(&Manifest) -> bool) -> Vec<
     entries.filter_map(|entry| run(entry.path())).collect()
 }
 
-/// What a search for the runs of other users has found.
+/// The results of a search for the runs of other users.
 #[derive(Debug, Default)]
 pub struct OtherUsersRuns {
     /// The runs, living or dead.

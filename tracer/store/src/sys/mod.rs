@@ -81,7 +81,7 @@ pub struct LoadedModules {
     pub modules: Vec<Module>,
 }
 
-/// How accurate the wall clock is, as the system reports it. A value that the system does not report is `None`.
+/// The accuracy of the wall clock, as the system reports it. A value that the system does not report is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WallQuality {
     /// The most by which the wall clock may be wrong, in nanoseconds.

@@ -36,7 +36,7 @@ impl Random {
     }
 }
 
-/// How the rates of clocks change.
+/// The way in which the rates of clocks change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drift {
     Constant,

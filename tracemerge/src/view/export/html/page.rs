@@ -81,7 +81,7 @@ pub(super) struct HtmlFormat {
 /// The content of a page that is not yet complete.
 #[derive(Default)]
 pub(super) struct PageContent {
-    /// How many threads and how many processes already have their descriptions in the page.
+    /// The numbers of threads and of processes that already have their descriptions in the page.
     written: (usize, usize),
     /// The number of entries of the page's dictionary so far.
     entries: u32,

@@ -36,7 +36,7 @@ pub(super) struct Chains {
     sums: HashMap<ChainId, Sum>,
 }
 
-/// How far the search for the chains of all threads has come for one thread.
+/// The progress of the search for the chains of all threads, for one thread.
 enum SearchState {
     /// The thread is on the path that is being followed, at this index of the path.
     OnTheWay(usize),

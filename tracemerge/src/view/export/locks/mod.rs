@@ -218,6 +218,9 @@ impl LockRecords {
     }
 
     /// Passes to `each` the waits that were added to the sums since the previous call of this function.
+    ///
+    /// # Errors
+    /// Returns an error if `each` does.
     #[cfg(feature = "parquet")]
     #[inline]
     pub(crate) fn take_counted<E>(

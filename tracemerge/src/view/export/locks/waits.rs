@@ -75,7 +75,7 @@ pub(super) struct Holder {
     pub since: PlaceId,
 }
 
-/// What waits for a lock must have in common to be counted together.
+/// The properties that waits for a lock must have in common to be counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct LockWaitKey {
     /// The thread that held the lock when the wait began, if known.
@@ -173,9 +173,9 @@ pub(super) struct Waiting {
     pub at: PlaceId,
     /// The thread that held the lock when the wait began.
     first_holder: Option<Holder>,
-    /// How often the lock had changed its holder before the wait began: see [`Queue`].
+    /// The number of times that the lock had changed its holder before the wait began: see [`Queue`].
     holder_changes: u64,
-    /// What is known about the first change of the lock's holder during the wait; `None` before this change.
+    /// The facts that are known about the first change of the lock's holder during the wait; `None` before this change.
     handed_over: Option<HandedOver>,
     /// The longest chain of waits that was found and that begins with this wait; `None` if none was found.
     chain: Option<ChainId>,

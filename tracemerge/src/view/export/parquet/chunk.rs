@@ -151,7 +151,8 @@ impl Pages {
 impl Encoder {
     /// Creates an encoder.
     ///
-    /// # Errors Returns an error if there is not enough memory.
+    /// # Errors
+    /// Returns an error if there is not enough memory.
     pub(super) fn new() -> Result<Encoder> {
         let (places, of_keys, dictionary) = Default::default();
         let (numbers, small, small_of_keys, there, body) = Default::default();
@@ -179,7 +180,8 @@ impl Encoder {
 
     /// Encodes a column of shared values. `of` converts the key of a row to the id of the row's value.
     ///
-    /// # Errors Returns an error if the column is too large.
+    /// # Errors
+    /// Returns an error if the column is too large.
     pub(super) fn words(
         &mut self,
         column: ColumnDescPtr,

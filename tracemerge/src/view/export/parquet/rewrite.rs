@@ -306,7 +306,8 @@ impl Values {
 /// Writes the rows of several files of a table into one file with the metadata `metadata`, and leaves out the rows of
 /// the runs `without`. Returns the number of written rows.
 ///
-/// # Errors Returns an error if a file is damaged, or if the new file cannot be written.
+/// # Errors
+/// Returns an error if a file is damaged, or if the new file cannot be written.
 pub(crate) fn rewrite(
     table: TableName,
     files: Vec<File>,

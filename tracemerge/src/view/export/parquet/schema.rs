@@ -39,11 +39,11 @@ pub(crate) struct ColumnSpec {
     pub of: ColumnType,
     /// Whether a row may have no value.
     pub is_optional: bool,
-    /// Where the column's values come from.
+    /// The source of the column's values.
     pub source: Source,
 }
 
-/// Where the value of a row in a column comes from.
+/// The source of the value of a row in a column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
     /// The value is the number at this index among the numbers that every row has.

@@ -85,7 +85,8 @@ impl Subjects {
     /// Returns the index of the subject of an event's row; `None` if no record made the event. `table` returns the name
     /// of the table that has the values of the event's message, if there is one.
     ///
-    /// # Errors Returns an error if `table` does.
+    /// # Errors
+    /// Returns an error if `table` does.
     #[inline]
     pub(super) fn subject(
         &mut self,

@@ -167,7 +167,8 @@ pub(super) struct Table {
 impl Table {
     /// Creates a table with these columns. `metadata` has pairs of a key and a value.
     ///
-    /// # Errors Returns an error if two columns have the same name.
+    /// # Errors
+    /// Returns an error if two columns have the same name.
     pub(super) fn new(of: &[ColumnSpec], metadata: &[(&str, String)]) -> Result<Table> {
         let schema = schema_of(of)?;
         let properties = Arc::new(properties(of, metadata)?);
@@ -237,7 +238,8 @@ impl Table {
 
     /// Writes the rows in memory as a row group. Returns the bytes to append to the file.
     ///
-    /// # Errors Returns an error if the file has too many row groups.
+    /// # Errors
+    /// Returns an error if the file has too many row groups.
     pub(super) fn write(&mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
         if self.pending > 0 {
             let columns = self.writer.schema_descr().columns().to_vec();
@@ -274,7 +276,8 @@ impl Table {
 
     /// Writes the rows in memory, and ends the file. Returns the last bytes of the file.
     ///
-    /// # Errors Returns an error if the file has too many row groups.
+    /// # Errors
+    /// Returns an error if the file has too many row groups.
     pub(super) fn finish(mut self, shared: &Shared, encoder: &mut Encoder) -> Result<Vec<u8>> {
         let mut bytes = self.write(shared, encoder)?;
         bytes.append(&mut self.writer.into_inner()?);

@@ -115,7 +115,7 @@ enum Interned {
     AnnotationName(u64),
 }
 
-/// What was already written for a thread.
+/// The facts that were already written for a thread.
 #[derive(Debug, Default)]
 struct Sequence {
     /// Whether the packets that describe the thread were written.
@@ -161,7 +161,7 @@ struct KnownNames {
     others: BTreeSet<Interned>,
 }
 
-/// What all messages of a site have in common.
+/// The facts that all messages of a site have in common.
 #[derive(Debug, Default)]
 struct KnownSite {
     /// The encoded fields of an event for the categories, the name and the place in the source.

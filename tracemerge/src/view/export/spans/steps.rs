@@ -50,7 +50,7 @@ enum Step {
     Closed,
 }
 
-/// What is known about the followed span, the one whose steps are shown, in one process.
+/// The facts that are known about the followed span, the one whose steps are shown, in one process.
 #[derive(Debug, Default)]
 struct Followed {
     name: String,

@@ -6,7 +6,7 @@ pub(super) const PARTS: usize = 56;
 /// The maximum number of threads that have a lane. The records and activities of other threads are only added up.
 const MAX_LANES: usize = 1000;
 
-/// What a thread did at some time.
+/// The activity of a thread at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Did {
     /// The thread was in calls.

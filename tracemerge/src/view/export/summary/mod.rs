@@ -105,7 +105,7 @@ struct OpenWait {
     since: u64,
 }
 
-/// What a thread is doing at the time of the record that was read last.
+/// The activity of a thread at the time of the record that was read last.
 #[derive(Clone, Debug, Default)]
 struct ThreadNow {
     /// The steady time since when the thread is in calls, in nanoseconds; `None` if it is in none.

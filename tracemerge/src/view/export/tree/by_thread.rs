@@ -94,6 +94,9 @@ impl LinesByThread {
 
     /// Appends the next part of the output to `out`, and returns whether there may be another part. The output has the
     /// threads one after another: first the heading that `heading` returns for the thread, then the thread's lines.
+    ///
+    /// # Errors
+    /// Returns an error if the temporary file cannot be written or read.
     pub(super) fn put_part(
         &mut self,
         heading: impl Fn(usize) -> String,

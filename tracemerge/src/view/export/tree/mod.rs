@@ -223,7 +223,7 @@ struct ThreadTree {
     /// the call is not wanted.
     written: usize,
     calls: OpenCalls,
-    /// What the tree has shown of each open call, the outermost first.
+    /// The parts that the tree has shown of each open call, the outermost first.
     shown: Vec<ShownCall>,
     /// The reason for which the thread's calls have no leave records, if the thread has ended with its process.
     why: Option<&'static str>,
@@ -239,7 +239,7 @@ impl ThreadTree {
     }
 }
 
-/// What the tree has shown of an open call.
+/// The parts that the tree has shown of an open call.
 #[derive(Clone, Copy, Debug)]
 struct ShownCall {
     /// The number of shown calls around the call when it was entered.
